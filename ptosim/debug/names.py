@@ -12,7 +12,7 @@ from ptosim.engine.core.bound import DecodedProgram, Inst, Kind
 from ptosim.ground.errors import UsageError
 from ptosim.ground.ir.core import Operand, Operation, Value
 from ptosim.ground.ir.program import ResolvedModule
-from ptosim.ground.isa.enums import enums
+from ptosim.ground.isa.schema import enums
 from ptosim.ground.nearest import nearest
 from ptosim.ground.records import NamedTuple
 from ptosim.ground.source import Source

@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from ptosim.debug.commands.looking import INFO_WORDS
+from ptosim.debug.commands.asking import INFO_WORDS
 from ptosim.debug.commands.table import ALIASES, COMMANDS, TOPICS, find
 from ptosim.debug.shell import PROMPT, Shell
 from ptosim.ground.errors import UsageError

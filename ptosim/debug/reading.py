@@ -22,7 +22,7 @@ from ptosim.ground.ir.types import (
     VirtualVRegType,
     VRegType,
 )
-from ptosim.ground.isa.enums import dtypes
+from ptosim.ground.isa.schema import dtypes
 from ptosim.ground.records import dataclass
 from ptosim.machine.core import Core, Machine
 from ptosim.machine.gm import GmBuffer, strided_view

@@ -37,10 +37,9 @@ from ptosim.ground.diagnostics.model import Diagnostic
 from ptosim.ground.errors import UsageError
 from ptosim.ground.ir.core import Operation, Value
 from ptosim.ground.ir.types import ScalarType
-from ptosim.ground.isa.enums import dtypes
+from ptosim.ground.isa.schema import dtypes
 from ptosim.ground.limits import NO_LIMITS, Limits, within
-from ptosim.launch.choices import Choices
-from ptosim.launch.compare import Comparison
+from ptosim.launch.compare import Choices, Comparison
 from ptosim.launch.launch import Launch
 from ptosim.launch.prepared import RunOptions
 from ptosim.machine.core import Core

@@ -6,8 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, TextIO
 
 from ptosim.ground.records import NamedTuple, dataclass, field
-from ptosim.views.table import Table, table
-from ptosim.views.text import Text, text_console, text_of
+from ptosim.views.table import Table, Text, table, text_console, text_of
 
 
 class Unbroken(NamedTuple):

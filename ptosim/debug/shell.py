@@ -18,8 +18,8 @@ from ptosim.ground.alarm import in_force
 from ptosim.ground.errors import LimitError, UsageError
 from ptosim.ground.files import read_text
 from ptosim.ground.limits import Limits, within
-from ptosim.views import text as json_text
-from ptosim.views.text import Text
+from ptosim.views import table as json_text
+from ptosim.views.table import Text
 
 PROMPT = "(ptosim) "
 # Commands in which Ctrl-C is Python's own: they may run code of the user.

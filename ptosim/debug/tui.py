@@ -20,11 +20,11 @@ from ptosim.debug.session import Debugger
 from ptosim.debug.sheet import Part, Sheet, Unbroken
 from ptosim.debug.shell import PROMPT, Shell
 from ptosim.debug.stops import Stop
-from ptosim.debug.tables import clock, code, memory, tiles
+from ptosim.debug.tables import code, memory, tiles
 
 PANELS: dict[str, tuple[str, Callable[[Debugger], Sheet]]] = {
     "tiles": ("tiles", tiles.tiles),
-    "pipes": ("pipes", clock.pipes),
+    "pipes": ("pipes", code.pipes),
     "map": ("memory", lambda session: memory.memory_map(session, "")),
     "findings": ("findings", code.findings),
 }

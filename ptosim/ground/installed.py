@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import NoReturn
 
 from ptosim.ground.errors import UsageError
-from ptosim.ground.isa.data import isa_directory
+from ptosim.ground.isa.cache import isa_directory
 from ptosim.ground.limits import current
 
 Files = tuple[tuple[str, int, int], ...]

@@ -27,7 +27,7 @@ from ptosim.language.targets import (
 )
 from ptosim.language.toolchains import CHOICES, arch_of_run, gone_options, settings_of
 from ptosim.language.verify.attributes import MICRO_CODE, VIRTUAL_CODE
-from ptosim.language.verify.checks import scratch
+from ptosim.language.verify.checks import units
 from ptosim.language.verify.structure import ask_all, in_checks
 from ptosim.language.verify.verify import verify
 
@@ -225,7 +225,7 @@ def _check(
     sink.level = "inferred 3" if level == 3 and "level" not in settings.given else str(level)
     sink.extend(gone_options(source, resolved.date))
     verify(resolved, sink)
-    scratch.decide(resolved)
+    units.decide(resolved)
     if not _has_syntax_errors(sink):
         sink.extend(ask_all(resolved, level))
         refused = {d.span.start for d in sink if d.is_rejection and d.span is not None}

@@ -6,13 +6,12 @@ from collections.abc import Iterator, Sequence
 from math import gcd
 from typing import Any
 
-from ptosim.ground.controls import has_bidi
 from ptosim.ground.diagnostics.model import Diagnostic, Label, Sink, finding
 from ptosim.ground.ir.core import Operand, Operation, Value
 from ptosim.ground.ir.program import Function, ResolvedModule
 from ptosim.ground.ir.types import PtrType, TileType, ViewType
 from ptosim.ground.isa.schema import Role
-from ptosim.ground.source import Source, Span
+from ptosim.ground.source import Source, Span, has_bidi
 from ptosim.language.strides import factor, of_blocks
 from ptosim.machine.effects.row import named_values
 from ptosim.machine.effects.storage import Roots, argument_of, joined, operand_value, root_of

@@ -19,7 +19,7 @@ from ptosim.ground.ir.attributes import attribute_of
 from ptosim.ground.ir.core import Operand, Operation, Value
 from ptosim.ground.ir.program import Function, ResolvedModule, Settings
 from ptosim.ground.ir.types import ScalarType
-from ptosim.ground.isa.data import read_toml
+from ptosim.ground.isa.cache import read_toml
 from ptosim.ground.isa.dates import holds
 from ptosim.ground.isa.targets import target_of_word
 from ptosim.ground.records import NamedTuple

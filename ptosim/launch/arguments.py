@@ -29,7 +29,7 @@ from ptosim.ground.ir.types import (
     VirtualVRegType,
     VRegType,
 )
-from ptosim.ground.isa import enums
+from ptosim.ground.isa import schema
 from ptosim.ground.records import NamedTuple, dataclass, replace
 from ptosim.ground.whole_numbers import MOST_BITS, whole
 from ptosim.language.toolchains import BLOCK, BLOCKS, LANE, told_by
@@ -39,7 +39,7 @@ from ptosim.machine.storage import argument_dtype, has_numbers, native, to_bytes
 from ptosim.ops.scalar.numbers import rounder, wrap
 
 if TYPE_CHECKING:
-    from ptosim.launch.extents import Needed
+    from ptosim.launch.generated import Needed
     from ptosim.machine.quant.mlir.types import UniformType
 
 
@@ -239,10 +239,10 @@ def as_given(dtype: DType, value: Any, needed: Needed | None) -> tuple[DType, An
     size = argument_dtype(dtype).itemsize
     if size > 1 and value.dtype == np.uint8 and value.size % size == 0:
         reached = None if needed is None else replace(needed, elements=needed.elements * size)
-        return enums.dtype("ui8"), value, reached
+        return schema.dtype("ui8"), value, reached
     is_unused = needed is not None and not needed.elements and size == 1
     if is_unused and value.dtype != np.uint8 and has_numbers(value.dtype):
-        return enums.dtype("ui8"), value.reshape(-1).view(np.uint8), needed
+        return schema.dtype("ui8"), value.reshape(-1).view(np.uint8), needed
     return dtype, value, needed
 
 

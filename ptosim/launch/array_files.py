@@ -24,7 +24,7 @@ import numpy as np
 from ptosim.ground.errors import UsageError
 from ptosim.ground.files import refuse_device
 from ptosim.ground.ir.types import DType
-from ptosim.ground.isa.enums import dtypes, plain_dtypes
+from ptosim.ground.isa.schema import dtypes, plain_dtypes
 from ptosim.ground.limits import current, size_text
 from ptosim.ground.nearest import nearest
 from ptosim.ground.records import NamedTuple

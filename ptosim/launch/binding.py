@@ -28,8 +28,15 @@ from ptosim.ground.ir.types import (
 from ptosim.ground.limits import current
 from ptosim.ground.records import NamedTuple
 from ptosim.launch import arguments, generated, results
-from ptosim.launch.extents import Needed, missing_scalars, needed_elements, only_read, squeezed
-from ptosim.launch.generated import LazyArray, is_lazy
+from ptosim.launch.generated import (
+    LazyArray,
+    Needed,
+    is_lazy,
+    missing_scalars,
+    needed_elements,
+    only_read,
+    squeezed,
+)
 from ptosim.launch.prepared import NORMAL, Prepared, RunOptions
 from ptosim.launch.results import Unmade, unmade
 from ptosim.machine.core import Core, Machine

@@ -9,7 +9,7 @@ from os import PathLike
 from pathlib import Path
 
 from ptosim.engine.core.bound import Bound, Depth, Inst
-from ptosim.engine.core.host import Host
+from ptosim.engine.core.runners import Host
 from ptosim.engine.core.symbolic import Undecided, is_unplaced
 from ptosim.engine.period.loops import NotFollowed
 from ptosim.engine.timed.shapes import Shapes
@@ -18,8 +18,8 @@ from ptosim.engine.watch.reach import Dependent
 from ptosim.ground.errors import BudgetError, InternalError, UsageError
 from ptosim.ground.ir.types import MemRefType, PtrType, TileType
 from ptosim.ground.isa.costs import CostTable, cost_table
+from ptosim.ground.isa.dates import Profile
 from ptosim.ground.isa.overlay import wanted_instead
-from ptosim.ground.isa.profiles import Profile
 from ptosim.ground.records import dataclass, replace
 from ptosim.language.frontend import Front
 from ptosim.language.same_blocks import difference

@@ -29,12 +29,12 @@ from ptosim.ground.diagnostics.model import (
 )
 from ptosim.ground.errors import BudgetError, PtosimError, UsageError
 from ptosim.ground.ir.core import Value
-from ptosim.ground.isa.profiles import Profile
+from ptosim.ground.isa.dates import Profile
 from ptosim.ground.records import dataclass, field, replace
 from ptosim.ground.source import Span
 from ptosim.language.frontend import Front
 from ptosim.language.toolchains import tells_core
-from ptosim.launch.extents import Needed
+from ptosim.launch.generated import Needed
 from ptosim.launch.launch import Extent, Launch
 from ptosim.launch.prepared import NORMAL, Prepared, RunOptions, prepare
 from ptosim.launch.unknown_binding import ASSUMED_BYTES, UnknownBinding

@@ -12,13 +12,13 @@ from functools import partial
 
 from ptosim.engine.core.bound import Bound, Depth, Inst, Kind
 from ptosim.engine.core.execute import Numbers
-from ptosim.engine.core.host import Host
+from ptosim.engine.core.runners import Host
 from ptosim.engine.core.symbolic import Undecided, Unknowns
-from ptosim.engine.watch.options import parse
+from ptosim.engine.watch.clocks import parse
 from ptosim.engine.watch.quantisation import QuantBook
 from ptosim.engine.watch.reach import Dependent
 from ptosim.ground.errors import PtosimError
-from ptosim.ground.isa.profiles import Profile
+from ptosim.ground.isa.dates import Profile
 from ptosim.ground.records import replace
 from ptosim.language.frontend import Front
 from ptosim.launch.launch import Extent, Launch

@@ -17,7 +17,7 @@ from ptosim.engine.watch.monitor import Monitor, attach
 from ptosim.ground.diagnostics.model import Sink, Trap, UnsupportedError
 from ptosim.ground.errors import LimitError
 from ptosim.ground.isa.costs import CostTable
-from ptosim.ground.isa.profiles import Profile
+from ptosim.ground.isa.dates import Profile
 from ptosim.ground.isa.targets import machine as machine_of
 from ptosim.ground.limits import current
 from ptosim.ground.records import NamedTuple

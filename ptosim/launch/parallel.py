@@ -24,7 +24,7 @@ from ptosim.engine.watch.reach import Dependent, GlobalReach, Sets
 from ptosim.engine.watch.shadow import ORIGIN, Atom, Shadow
 from ptosim.ground.diagnostics.model import Trap
 from ptosim.ground.errors import BudgetError, LimitError, PtosimError
-from ptosim.ground.isa.profiles import Profile
+from ptosim.ground.isa.dates import Profile
 from ptosim.ground.processes import Turns, can_fork, forked
 from ptosim.ground.records import NamedTuple, dataclass
 from ptosim.language.frontend import Front

@@ -10,12 +10,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ptosim.engine.watch.options import parse as parse_sanitize
+from ptosim.engine.watch.clocks import parse as parse_sanitize
 from ptosim.ground.diagnostics.model import Diagnostic, ProgramError, Sink
 from ptosim.ground.errors import UsageError
 from ptosim.ground.ir.core import Operand, Operation
 from ptosim.ground.ir.program import Function, ResolvedModule
-from ptosim.ground.isa.profiles import Profile
+from ptosim.ground.isa.dates import Profile
 from ptosim.ground.limits import MAX_INSTRUCTIONS, Limits, current
 from ptosim.ground.records import NamedTuple, dataclass, field
 from ptosim.language.frontend import Front
@@ -28,7 +28,7 @@ from ptosim.language.place.cores import (
 )
 from ptosim.language.place.planner import Placement
 from ptosim.launch import arguments
-from ptosim.launch.extents import Needed
+from ptosim.launch.generated import Needed
 
 # Options of a run, and how arguments are given.
 

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any, Self
 
 from ptosim.ground.diagnostics.model import Diagnostic, Trap, rejected
 from ptosim.ground.errors import UnsizedError, UsageError
-from ptosim.ground.isa.profiles import Profile, make_profile
+from ptosim.ground.isa.dates import Profile, make_profile
 from ptosim.ground.isa.targets import TargetName
 from ptosim.ground.limits import Limits, within
 from ptosim.ground.nearest import nearest
-from ptosim.ground.notebook import Shown
+from ptosim.ground.progress import Shown
 from ptosim.ground.records import dataclass, replace
 from ptosim.language.frontend import Front, FrontOptions, run_frontend
 from ptosim.language.place.cores import peer_functions
@@ -36,7 +36,7 @@ from ptosim.launch.results import Result
 
 if TYPE_CHECKING:
     from ptosim.launch.cost import Costs
-    from ptosim.launch.extents import Needed
+    from ptosim.launch.generated import Needed
     from ptosim.time.report.totals import CostReport
 
 

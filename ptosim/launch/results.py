@@ -12,7 +12,7 @@ from ptosim.ground.ir.core import Operation, Value
 from ptosim.ground.ir.program import Function
 from ptosim.ground.ir.types import REGISTERS, DType, ScalarType, TileType, VectorType
 from ptosim.ground.isa.schema import Role
-from ptosim.ground.notebook import Shown
+from ptosim.ground.progress import Shown
 from ptosim.ground.records import NamedTuple, dataclass, field
 from ptosim.machine.effects.row import named_values
 from ptosim.machine.gm import GmBuffer

@@ -21,7 +21,7 @@ from ptosim.ground.ir.types import (
 )
 from ptosim.launch import results
 from ptosim.launch.binding import Binding
-from ptosim.launch.extents import Needed
+from ptosim.launch.generated import Needed
 from ptosim.machine.core import Core
 from ptosim.machine.storage import argument_dtype
 from ptosim.machine.unknown import Unknown

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ptosim.ground.isa.epilogues import Epilogue
+from ptosim.ground.isa.conversions import Epilogue
 from ptosim.ground.records import NamedTuple, dataclass, field, replace
 from ptosim.machine.values import GmView, Pointer
 

@@ -17,7 +17,7 @@ from ptosim.models.chains import Parameter
 from ptosim.models.kernel_builder import KernelBuilder, TileValue
 from ptosim.models.kernel_runner import Argument, KernelRunner, padded, padded_vector, type_word
 from ptosim.models.kernels import Frame, Grid, up
-from ptosim.models.quant.integer_ops import Window
+from ptosim.models.quant.scaled import Window
 
 EXACT = 1 << 24
 """Sums below it are whole in f32."""

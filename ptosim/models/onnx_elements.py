@@ -14,7 +14,7 @@ from ptosim.models.kernel_builder import KernelBuilder, TileValue
 from ptosim.models.kernels import Frame
 from ptosim.models.onnx_floats import BINARY, ElementBody, Lowered, joined, real, unary
 from ptosim.models.quant.onnx.ops import Arrays, given, need
-from ptosim.models.quant.onnx.schema import Node
+from ptosim.models.quant.onnx.rules import Node
 
 _PARTS = 6
 """Operands that one kernel takes: their tiles are in the buffer at once."""

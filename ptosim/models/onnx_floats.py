@@ -14,9 +14,9 @@ from ptosim.models.chains import unsupported
 from ptosim.models.kernel_builder import KernelBuilder, TileValue
 from ptosim.models.kernel_runner import Argument, KernelRunner
 from ptosim.models.kernels import ARRAYS, Frame, up
-from ptosim.models.quant.integer_ops import convolve
 from ptosim.models.quant.onnx.ops import Arrays, given, need, window_of
-from ptosim.models.quant.onnx.schema import Node
+from ptosim.models.quant.onnx.rules import Node
+from ptosim.models.quant.scaled import convolve
 
 # -- rows of floats --------------------------------------------------------------------------------
 

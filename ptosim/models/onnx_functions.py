@@ -17,7 +17,7 @@ from ptosim.models.kernel_builder import KernelBuilder, TileValue
 from ptosim.models.kernels import Frame
 from ptosim.models.onnx_floats import ElementBody, real
 from ptosim.models.quant.onnx.ops import Arrays, need
-from ptosim.models.quant.onnx.schema import Node
+from ptosim.models.quant.onnx.rules import Node
 
 _WHOLE = 2.0**23
 """From here on every f32 is a whole number."""

@@ -15,7 +15,7 @@ from ptosim.ground.errors import UsageError
 from ptosim.ground.files import read_bytes
 from ptosim.ground.records import dataclass, field
 from ptosim.machine.quant.parameters import as_bytes, storage
-from ptosim.models.quant.onnx.schema import Attributes
+from ptosim.models.quant.onnx.rules import Attributes
 
 if TYPE_CHECKING:
     from onnx import AttributeProto, GraphProto, ModelProto, NodeProto, TensorProto, ValueInfoProto

@@ -27,7 +27,6 @@ from ptosim.models import (
 from ptosim.models.chains import unsupported
 from ptosim.models.kernel_runner import KernelRunner, factor_of, halves
 from ptosim.models.kernels import Matrix, matrix
-from ptosim.models.quant.integer_ops import convolve
 from ptosim.models.quant.onnx.ops import (
     ORACLES,
     dynamic_parameters,
@@ -36,8 +35,8 @@ from ptosim.models.quant.onnx.ops import (
     need,
     window_of,
 )
-from ptosim.models.quant.onnx.rules import dtype_word, output_type
-from ptosim.models.quant.onnx.schema import Attributes, Node
+from ptosim.models.quant.onnx.rules import Attributes, Node, dtype_word, output_type
+from ptosim.models.quant.scaled import convolve
 from ptosim.models.reference_node import of_arrays
 
 # Operators that only rename, reshape or reorder: the host does them between kernels.

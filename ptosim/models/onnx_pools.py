@@ -14,9 +14,9 @@ from ptosim.models.kernel_runner import padded
 from ptosim.models.kernels import Frame, up
 from ptosim.models.onnx_elements import combined, scaled
 from ptosim.models.onnx_floats import LONGEST, Lowered, binary, real
-from ptosim.models.quant.integer_ops import Window
 from ptosim.models.quant.onnx.ops import Arrays, given, need
-from ptosim.models.quant.onnx.schema import Node
+from ptosim.models.quant.onnx.rules import Node
+from ptosim.models.quant.scaled import Window
 from ptosim.models.reference_node import of_arrays
 
 _ROWS = 8

@@ -20,8 +20,7 @@ from ptosim.models.onnx_model import Graph, GraphNode
 from ptosim.models.onnx_nodes import MOVES, OPERATORS, Lowering, move
 from ptosim.models.quant import diff
 from ptosim.models.quant.onnx.ops import evaluate, node_of, positions
-from ptosim.models.quant.onnx.rules import check_node, refuse_errors
-from ptosim.models.quant.onnx.schema import Input, Node, operators
+from ptosim.models.quant.onnx.rules import Input, Node, check_node, operators, refuse_errors
 from ptosim.models.reference_node import by_reference, computed, every_name, node_proto
 
 Step = GraphNode | AnyGroup

@@ -20,10 +20,10 @@ from ptosim.models.kernel_builder import KernelBuilder, TileValue
 from ptosim.models.kernel_runner import KernelRunner, signed
 from ptosim.models.kernels import Frame, memory_type
 from ptosim.models.quant import diff
-from ptosim.models.quant.integer_ops import Product, Window, convolve
 from ptosim.models.quant.onednn import primitives as onednn
 from ptosim.models.quant.onednn.attributes import Attributes
 from ptosim.models.quant.onednn.primitives import Requantisation, Values
+from ptosim.models.quant.scaled import Product, Window, convolve
 
 FORMS = ("exact", "fixpipe")
 OFFSETS = (-256, 255)

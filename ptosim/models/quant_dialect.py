@@ -19,7 +19,7 @@ from ptosim.ground.records import replace
 from ptosim.ground.source import Source
 from ptosim.language.build import Builder, Typed, renamed, text_of
 from ptosim.language.frontend import FrontOptions, run_frontend
-from ptosim.language.rewrite.edits import Edit, edited, indent_of
+from ptosim.language.rewrite.abstract import Edit, edited, indent_of
 from ptosim.language.rewrite.forms import convert
 from ptosim.language.syntax.tile_types import quantised
 from ptosim.machine.quant.fake_quant import fake_quant_type
@@ -29,7 +29,7 @@ from ptosim.models import chains
 from ptosim.models.chains import Affine
 from ptosim.models.kernel_builder import KernelBuilder, TileValue
 from ptosim.models.kernels import ARRAYS
-from ptosim.models.quant_arith import lowered_value
+from ptosim.models.requant import lowered_value
 from ptosim.ops.tile.quant_casts import FAKE, element, uniform
 
 # Simulated quantisation as the casts that it stands for: `quant.const_fake_quant` as

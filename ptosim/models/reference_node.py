@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ptosim.models.quant.integer_ops import Window
 from ptosim.models.quant.onnx.ops import evaluate
+from ptosim.models.quant.scaled import Window
 
 if TYPE_CHECKING:
     from onnx import ModelProto, NodeProto

@@ -26,7 +26,7 @@ from ptosim.shell.terminal import Terminal
 from ptosim.time.report.totals import CostReport
 from ptosim.views.calibration import calibration_report, notes
 from ptosim.views.report import Report, Section
-from ptosim.views.text import Text
+from ptosim.views.table import Text
 
 _EPILOG = """--kit DIR writes small kernels, a table of launches and a script that fills it in: the
 table with its times is a TABLE, and tells what HBM, L2, a launch and the ways of a core take. Or

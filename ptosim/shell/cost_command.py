@@ -9,7 +9,7 @@ from pathlib import Path
 
 from ptosim.ground.diagnostics.model import Diagnostic, ProgramError
 from ptosim.ground.errors import PtosimError, UsageError
-from ptosim.launch.choices import Choices
+from ptosim.launch.compare import Choices
 from ptosim.launch.cost import BUFFERS, SHORT_KEYS
 from ptosim.shell import launching
 from ptosim.shell.command import command

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from ptosim.debug.session import Debugger
     from ptosim.debug.shell import Shell
     from ptosim.debug.stops import Stop
-    from ptosim.launch.choices import Choices
+    from ptosim.launch.compare import Choices
 
 _EPILOG = """Commands come from the init file ($PTOSIM_DEBUG_INIT, else ptosim/debuginit in
 $XDG_CONFIG_HOME), then from -x and -ex in the order given, then from the prompt. `help` there
@@ -136,7 +136,7 @@ def converse(
 
 
 def _greet(shell: Shell, stop: Stop | None) -> None:
-    from ptosim.views.header import header_fields, header_line
+    from ptosim.views.report import header_fields, header_line
 
     launch = shell.session.launch
     fields = header_fields(launch.front, launch.profile, launch.function.name)

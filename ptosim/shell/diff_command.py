@@ -54,7 +54,7 @@ from ptosim.tools.search.prove import (
 )
 from ptosim.views.difference_report import difference_report
 from ptosim.views.report import Report, Section
-from ptosim.views.text import Text
+from ptosim.views.table import Text
 
 _VALUES = (inputs("run"), BLOCKS, SEED, INPUTS, tolerance("values"))
 _COMPARED = (

@@ -49,7 +49,7 @@ def lsp(options: argparse.Namespace, terminal: Terminal) -> int:
 def dap(options: argparse.Namespace, terminal: Terminal) -> int:
     """Serve one editor. Whatever else would write to standard output goes to standard error."""
     from ptosim.debug.dap.server import Server
-    from ptosim.debug.dap.wire import Pieces
+    from ptosim.debug.dap.variables import Pieces
 
     source = Pieces(open(sys.stdin.fileno(), "rb", buffering=0, closefd=False))  # noqa: SIM115
     sink = sys.stdout.buffer

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 from ptosim.ground.diagnostics.catalog import COLUMNS, catalog, shown_by_programs
 from ptosim.ground.errors import UsageError
-from ptosim.ground.isa.profiles import SwitchDef, switches
-from ptosim.ground.isa.stages import TARGETS, stage_text, stage_texts
+from ptosim.ground.isa.dates import SwitchDef, switches
+from ptosim.ground.isa.overlay import TARGETS, stage_text, stage_texts
 from ptosim.ground.records import NamedTuple
 from ptosim.shell.command import command
 from ptosim.shell.options import option

@@ -7,13 +7,11 @@ import difflib
 import re
 from pathlib import Path
 
-from ptosim.ground.controls import in_program
 from ptosim.ground.diagnostics.model import Diagnostic, ProgramError, Sink, finding
 from ptosim.ground.errors import UsageError
-from ptosim.ground.isa.dates import DATES
-from ptosim.ground.isa.profiles import make_profile
+from ptosim.ground.isa.dates import DATES, make_profile
 from ptosim.ground.records import replace
-from ptosim.ground.source import Source
+from ptosim.ground.source import Source, in_program
 from ptosim.language.frontend import FrontOptions
 from ptosim.language.lint import directions
 from ptosim.language.rewrite.forms import to_date

@@ -18,7 +18,7 @@ from ptosim.shell.options import EXPECT, LAUNCH, READING, THRESHOLDS, Group, Opt
 
 if TYPE_CHECKING:
     from ptosim.engine.core.dump import Dump
-    from ptosim.launch.choices import Choices
+    from ptosim.launch.compare import Choices
     from ptosim.launch.description import Tolerance
     from ptosim.launch.program import LoadedProgram
     from ptosim.views.report import Ending
@@ -29,7 +29,7 @@ def choices(options: argparse.Namespace, file: str | None = None) -> Choices:
     those of `each_target`."""
     from dataclasses import fields
 
-    from ptosim.launch.choices import Choices
+    from ptosim.launch.compare import Choices
 
     names = [f.name for f in fields(Choices) if hasattr(options, f.name)]
     given = {name: getattr(options, name) for name in names}

@@ -11,18 +11,17 @@ import sys
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NoReturn
 
-from ptosim.ground.controls import visible
 from ptosim.ground.diagnostics.model import ProgramError
 from ptosim.ground.errors import LimitError, PtosimError, UsageError
 from ptosim.ground.limits import MEMORY, Limits
 from ptosim.ground.processes import tell_blas, wanted_threads
 from ptosim.ground.records import dataclass, replace
+from ptosim.ground.source import visible
 from ptosim.ground.version import __version__
-from ptosim.shell import streams
+from ptosim.shell import terminal as streams
 from ptosim.shell.command import COMMANDS, Command, Help, about, load
 from ptosim.shell.options import NO_CACHE
-from ptosim.shell.streams import Terminated, orderly
-from ptosim.shell.terminal import Draws, Terminal
+from ptosim.shell.terminal import Draws, Terminal, Terminated, orderly
 
 # Options of the PTO assembler (`ptoas`) on the command line: those that ptosim has under another
 # name become its own, those that change only what the assembler writes are read and dropped.

@@ -5,16 +5,15 @@ from __future__ import annotations
 import argparse
 
 from ptosim.ground.diagnostics.model import ProgramError, rejected
-from ptosim.ground.isa.profiles import make_profile
+from ptosim.ground.isa.dates import make_profile
 from ptosim.launch.analysis.memory_map import memory_map
 from ptosim.launch.program import LoadedProgram
 from ptosim.shell import launching
 from ptosim.shell.command import command
 from ptosim.shell.options import group, inputs, program
 from ptosim.shell.terminal import Terminal
-from ptosim.views.header import header, header_line
 from ptosim.views.memory_map import map_report
-from ptosim.views.report import Report
+from ptosim.views.report import Report, header, header_line
 
 _BUDGET = ("PTO4001", "PTO4352", "PTO4353")
 """Faults that a map is there to explain."""

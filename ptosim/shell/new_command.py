@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 
 from ptosim.ground.errors import UsageError
-from ptosim.launch.shipped import Shipped, kinds, shipped_programs, write_first
+from ptosim.launch.sources import Shipped, kinds, shipped_programs, write_first
 from ptosim.shell.command import command
 from ptosim.shell.options import option
 from ptosim.shell.terminal import Terminal

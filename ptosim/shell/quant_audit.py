@@ -17,10 +17,8 @@ from ptosim.shell import launching
 from ptosim.shell.command import command
 from ptosim.shell.options import LAUNCH, group, option, program
 from ptosim.shell.terminal import Terminal
-from ptosim.views.header import header, header_line
-from ptosim.views.report import Lines, Part, Report, Section
-from ptosim.views.table import Table, table
-from ptosim.views.text import Text
+from ptosim.views.report import Lines, Part, Report, Section, header, header_line
+from ptosim.views.table import Table, Text, table
 
 if TYPE_CHECKING:
     from ptosim.models.audit.repair import Fault

@@ -14,7 +14,7 @@ from ptosim.ground.errors import UsageError
 from ptosim.ground.whole_numbers import whole
 from ptosim.launch.array_files import check_writable, split
 from ptosim.machine.quant.parameters import storage
-from ptosim.models.quant.calibration import METHODS, PERCENTILE
+from ptosim.models.quant.causes import METHODS, PERCENTILE
 from ptosim.models.quant.scaled import Affine, FixedPoint
 from ptosim.shell import launching
 from ptosim.shell import quant_options as given
@@ -22,8 +22,7 @@ from ptosim.shell.command import command
 from ptosim.shell.options import from_zero, group, option, several, switch
 from ptosim.shell.terminal import Terminal
 from ptosim.views.report import Report, Section, Verbatim, one_section
-from ptosim.views.table import Part, number, table
-from ptosim.views.text import Text
+from ptosim.views.table import Part, Text, number, table
 
 _EPILOG = """A model with --calibration is quantised; a tensor changes its kind:
 real = scaled * scale = (affine - zero point) * scale. Sums need equal scales; the

@@ -21,8 +21,7 @@ from ptosim.shell.command import command
 from ptosim.shell.options import from_zero, option, several, switch
 from ptosim.shell.terminal import Terminal
 from ptosim.views.report import Report, one_section
-from ptosim.views.table import Part, table
-from ptosim.views.text import Text
+from ptosim.views.table import Part, Text, table
 
 _EPILOG = """TENSOR is file.npy, file.npz:key, file.bin:dtype:RxC, randn:dtype:RxC[:seed] or a
 number. A tie is a result that is off by one where x/scale is within two ulp of the middle between

@@ -17,21 +17,20 @@ from ptosim.ground.source import with_line_feeds
 from ptosim.ground.whole_numbers import whole
 from ptosim.machine.quant.granularity import along
 from ptosim.machine.quant.parameters import storage
-from ptosim.models import plan, reorder
+from ptosim.models import plan, statistics
 from ptosim.models.emit import write_programs
 from ptosim.models.plan import Convolution, Form, Plan, Task
 from ptosim.models.quant.onednn.attributes import Attributes, Mask
 from ptosim.models.quant.onednn.primitives import Values
 from ptosim.models.quant.statistics import symmetric_scale
-from ptosim.models.reorder import Reordered
+from ptosim.models.statistics import Reordered
 from ptosim.shell import launching
 from ptosim.shell import quant_options as given
 from ptosim.shell.command import command
 from ptosim.shell.options import group, option, several, switch
 from ptosim.shell.terminal import Terminal
 from ptosim.views.report import Report, one_section
-from ptosim.views.table import Part, Table, number, table
-from ptosim.views.text import Text
+from ptosim.views.table import Part, Table, Text, number, table
 
 _EPILOG = """A product of src [M,K] and weights [K,N], or with --conv a convolution of [N,C,H,W]
 with [O,C/groups,H,W]; both hold i8 or ui8. Attributes that oneDNN's int8 primitives take: scales of
@@ -374,7 +373,7 @@ for each output channel. The exit code is 1 if a target's result is not oneDNN's
 def reorder_(options: argparse.Namespace, terminal: Terminal) -> Report:
     """Reorder, compare, write."""
     task = _reorder_task(options)
-    found = reorder.make(task, launching.architectures(options.target))
+    found = statistics.make(task, launching.architectures(options.target))
     if options.out:
         given.save(options.out, found.reference)
     if options.emit:
@@ -388,7 +387,7 @@ def reorder_(options: argparse.Namespace, terminal: Terminal) -> Report:
     )
 
 
-def _reorder_task(options: argparse.Namespace) -> reorder.Task:
+def _reorder_task(options: argparse.Namespace) -> statistics.Task:
     x, out = given.filled(given.tensor(options.tensor), "the tensor"), storage(options.dst)
     if x.dtype != np.float32:
         raise UsageError(f"the tensor is {x.dtype}; weights are f32")
@@ -403,7 +402,7 @@ def _reorder_task(options: argparse.Namespace) -> reorder.Task:
         scale = symmetric_scale(flat, out, 0)
     else:
         scale = given.parameter(options.dst_scale, "--dst-scale").astype(np.float32)
-    return reorder.Task(x, mask, scale, given.zero_point(options.dst_zp, "--dst-zp"), out)
+    return statistics.Task(x, mask, scale, given.zero_point(options.dst_zp, "--dst-zp"), out)
 
 
 def _verdicts(found: Reordered) -> Table:

@@ -20,8 +20,7 @@ from ptosim.shell.command import command
 from ptosim.shell.options import from_zero, option, several, switch
 from ptosim.shell.terminal import Terminal, write_file
 from ptosim.views.report import Report, Section
-from ptosim.views.table import Part, table
-from ptosim.views.text import Text
+from ptosim.views.table import Part, Text, table
 
 _EPILOG = """Every node becomes PTO kernels, products with the nodes that quantise
 around them one integer kernel, in two forms: fast is what the hardware has

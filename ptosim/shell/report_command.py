@@ -11,8 +11,7 @@ import numpy as np
 from ptosim.ground.diagnostics.model import Diagnostic, ProgramError, Trap
 from ptosim.ground.errors import UsageError
 from ptosim.language.frontend import Front
-from ptosim.launch.choices import Choices
-from ptosim.launch.compare import Comparison, compare
+from ptosim.launch.compare import Choices, Comparison, compare
 from ptosim.launch.program import LoadedProgram
 from ptosim.launch.results import Result
 from ptosim.launch.sources import open_source
@@ -22,9 +21,8 @@ from ptosim.shell.options import FAIL_ON, LAUNCH, available_cores, group, jobs, 
 from ptosim.shell.terminal import Terminal
 from ptosim.tools.api import check_source
 from ptosim.views.cost_report import to_json as cost_json
-from ptosim.views.header import header, header_line
 from ptosim.views.program_page import Known, Timed, sections
-from ptosim.views.report import Report
+from ptosim.views.report import Report, header, header_line
 from ptosim.views.run_report import Ran, values
 from ptosim.views.run_report import to_json as run_json
 

@@ -10,11 +10,10 @@ from typing import Any
 from ptosim.engine.core.dump import Dumper
 from ptosim.ground.diagnostics.model import Diagnostic, Trap
 from ptosim.ground.errors import UsageError
-from ptosim.ground.isa.enums import dtypes
+from ptosim.ground.isa.schema import dtypes
 from ptosim.ground.nearest import nearest
 from ptosim.launch import array_files
-from ptosim.launch.choices import Choices
-from ptosim.launch.compare import Comparison, compare
+from ptosim.launch.compare import Choices, Comparison, compare
 from ptosim.launch.description import Tolerance
 from ptosim.launch.program import LoadedProgram
 from ptosim.launch.results import Result

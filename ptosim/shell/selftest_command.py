@@ -14,8 +14,7 @@ from ptosim.ground.isa.rows import TARGETS, isa
 from ptosim.ground.isa.schema import Status
 from ptosim.ground.progress import each
 from ptosim.ground.records import dataclass, replace
-from ptosim.launch.choices import Choices
-from ptosim.launch.compare import compare
+from ptosim.launch.compare import Choices, compare
 from ptosim.launch.sources import shipped_names
 from ptosim.shell.command import command
 from ptosim.shell.terminal import Terminal

@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 from ptosim.ground.progress import part_done
-from ptosim.launch.shipped import shipped_programs
+from ptosim.launch.sources import shipped_programs
 from ptosim.shell.command import command
 from ptosim.shell.options import option, switch
 from ptosim.shell.terminal import Terminal

@@ -35,19 +35,17 @@ from ptosim.shell.options import (
 )
 from ptosim.shell.terminal import Terminal, write_file
 from ptosim.tools.search.engines import engine_of
-from ptosim.tools.search.pareto import Change, changes, read_rows
 from ptosim.tools.search.point import Row, examine
 from ptosim.tools.search.request import Recipe
 from ptosim.tools.search.source import maker_of
 from ptosim.tools.search.space import Space, values_of
-from ptosim.tools.search.store import Store, default_store
+from ptosim.tools.search.store import Change, Store, changes, default_store, read_rows
 from ptosim.tools.search.sweep import TARGETS, Plan, Sweep, execute, recipe_of
 from ptosim.views import sweep_report
-from ptosim.views.charts.page import anchor
-from ptosim.views.header import header, header_line
+from ptosim.views.charts.lanes import anchor
 from ptosim.views.program_page import Known, Timed, program, sections, verdict
 from ptosim.views.render import render
-from ptosim.views.report import Ending, Report, Room, Section
+from ptosim.views.report import Ending, Report, Room, Section, header, header_line
 
 _EPILOG = """SOURCE is a Jinja2 template (kernel.pto.j2), a function (make.py:kernel), a program
 whose constants --const or the space name, or the rows of an earlier sweep (rows.jsonl). What was

@@ -8,7 +8,7 @@ from itertools import chain, groupby
 from pathlib import Path
 
 from ptosim.ground.errors import UsageError
-from ptosim.ground.isa.data import programs_directory
+from ptosim.ground.isa.cache import programs_directory
 from ptosim.ground.progress import part_done
 from ptosim.ground.records import dataclass
 from ptosim.language.targets import check_target_word

@@ -14,10 +14,10 @@ from ptosim.shell.command import command
 from ptosim.shell.options import LAUNCH, group, option, program, tolerance
 from ptosim.shell.terminal import Terminal
 from ptosim.views.report import Ending, Part, Report, Section
-from ptosim.views.text import Text
+from ptosim.views.table import Text
 
 if TYPE_CHECKING:
-    from ptosim.launch.choices import Choices
+    from ptosim.launch.compare import Choices
     from ptosim.tools.triage import Group, Triage
 
 _EPILOG = """A file has outputs by the names of the arguments; arrays of arguments that the program

@@ -28,10 +28,8 @@ from ptosim.tools.search.space import values_of
 from ptosim.tools.search.tune import Candidate, Tuned, written
 from ptosim.tools.search.tune_ask import tune
 from ptosim.tools.search.tune_space import SAMPLERS
-from ptosim.views.header import header, header_line
-from ptosim.views.report import Report, Section
-from ptosim.views.table import Part, number, table
-from ptosim.views.text import Text
+from ptosim.views.report import Report, Section, header, header_line
+from ptosim.views.table import Part, Text, number, table
 
 _EPILOG = """Without a space the built-in rewrites of PROGRAM are tried: second buffers, flags and
 event ids planned anew, redundant synchronisation out, rows in pieces. With --space or --const

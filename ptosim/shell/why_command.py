@@ -16,12 +16,12 @@ from ptosim.shell.options import EXPECT, LAUNCH, group, option, program
 from ptosim.shell.terminal import Terminal
 from ptosim.views import run_report
 from ptosim.views.report import Ending, Line, Part, Report, Section
-from ptosim.views.text import Text
+from ptosim.views.table import Text
 
 if TYPE_CHECKING:
     from ptosim.debug.cause import Cause, Step, Story
     from ptosim.debug.session import Debugger
-    from ptosim.launch.choices import Choices
+    from ptosim.launch.compare import Choices
     from ptosim.launch.description import Tolerance
 
 SHOWN = 24
@@ -74,7 +74,7 @@ def _repaired(
 ) -> Cause | None:
     """The operation that would give every expected value if it were another one."""
     from ptosim.debug.cause import mended
-    from ptosim.debug.repair import repaired
+    from ptosim.debug.motion import repaired
     from ptosim.shell.run_command import compared_with
 
     def is_right(outputs: Mapping[str, Any]) -> bool:
@@ -128,7 +128,7 @@ def _nothing(
 
 
 def _head(session: Debugger) -> str:
-    from ptosim.views.header import header_fields, header_line
+    from ptosim.views.report import header_fields, header_line
 
     launch = session.launch
     return header_line(header_fields(launch.front, launch.profile, launch.function.name))

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from ptosim.ground.diagnostics.model import Diagnostic, Findings
 from ptosim.ground.diagnostics.select import without_repeats
 from ptosim.ground.errors import BudgetError, UsageError
-from ptosim.ground.isa.profiles import make_profile
+from ptosim.ground.isa.dates import make_profile
 from ptosim.ground.limits import Limits, within
 from ptosim.ground.records import NamedTuple, dataclass, field
 from ptosim.ground.source import Source
@@ -280,7 +280,7 @@ def _in_text(
     if lints_too and not front.sink.has_errors:  # else the assembler's verdict alone
         found += lints(front.resolved, blocks)
         if not front.sink.is_rejected and any(op.has("virtual") for op in front.resolved.ops):
-            from ptosim.ops.lower.logical.pressure import spills  # few programs need it
+            from ptosim.ops.lower.logical.program import spills  # few programs need it
 
             found += spills(front.resolved)
     return found

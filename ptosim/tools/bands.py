@@ -23,7 +23,7 @@ from ptosim.engine.core.bound import Inst, Kind
 from ptosim.ground.diagnostics.model import Trap
 from ptosim.ground.errors import UsageError
 from ptosim.ground.ir.core import Operation
-from ptosim.ground.isa.profiles import make_profile, switches
+from ptosim.ground.isa.dates import make_profile, switches
 from ptosim.ground.records import dataclass, field, replace
 from ptosim.launch.program import LoadedProgram
 from ptosim.machine.core import Core
@@ -32,8 +32,7 @@ from ptosim.machine.storage import argument_dtype, has_numbers
 from ptosim.machine.tile import TileRef, load_tile, store_tile, tile_ref
 from ptosim.ops.base.orders import Alloc, FifoUse, Free, Pop, Push
 from ptosim.ops.sync.fifo import popped, stored_at
-from ptosim.ops.sync.fifo_ends import end_of, share_keys, slot_start, split_of
-from ptosim.ops.sync.fifo_epilogue import converted
+from ptosim.ops.sync.fifo_ends import converted, end_of, share_keys, slot_start, split_of
 from ptosim.tools.bands_pointers import follow as follow_pointers
 from ptosim.tools.bands_rules import ends_of, is_plain
 from ptosim.tools.bands_step import Place, Step

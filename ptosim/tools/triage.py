@@ -17,15 +17,14 @@ import numpy as np
 
 from ptosim.debug.cause import Story, why
 from ptosim.debug.exact import MOST_STEPS, Exact
-from ptosim.debug.repair import repaired
+from ptosim.debug.motion import repaired
 from ptosim.debug.session import Debugger, session_of
 from ptosim.ground.diagnostics.model import Diagnostic, Origin, Severity, Trap
 from ptosim.ground.errors import PtosimError, UsageError
-from ptosim.ground.isa.profiles import switches
+from ptosim.ground.isa.dates import switches
 from ptosim.ground.records import dataclass, field, replace
 from ptosim.language.place.cores import peer_functions
-from ptosim.launch.choices import Choices
-from ptosim.launch.compare import compare
+from ptosim.launch.compare import Choices, compare
 from ptosim.launch.description import Tolerance
 from ptosim.launch.hard import uses
 from ptosim.launch.program import LoadedProgram

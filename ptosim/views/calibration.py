@@ -8,8 +8,7 @@ from ptosim.ground.version import __version__
 from ptosim.launch.analysis.calibrate.calibration import Calibration, FamilyError
 from ptosim.launch.analysis.calibrate.fit import Refit
 from ptosim.views.report import Report, Section
-from ptosim.views.table import Part, table
-from ptosim.views.text import Text
+from ptosim.views.table import Part, Text, table
 
 
 def calibration_report(found: Calibration) -> Report:

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING
 
 from ptosim.time.report.chains import Cell, Chain, ChainRow
 from ptosim.views.report import Part as SectionPart
-from ptosim.views.table import Part, Table, table
-from ptosim.views.text import Text
+from ptosim.views.table import Part, Table, Text, table
 
 if TYPE_CHECKING:
     from ptosim.views.charts.lanes import Span

@@ -15,8 +15,7 @@ from ptosim.launch.compare import Comparison
 from ptosim.views.frames import count_line
 from ptosim.views.report import Figure, Findings, Frames, Report, Section
 from ptosim.views.run_report import extremes, summary_of
-from ptosim.views.table import Part, table
-from ptosim.views.text import FAIL, PASS, Text, verdict
+from ptosim.views.table import FAIL, PASS, Part, Text, table, verdict
 
 
 def chain_report(

@@ -6,8 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from ptosim.views.report import Line, Part, Section
-from ptosim.views.table import Table, table
-from ptosim.views.text import Text
+from ptosim.views.table import Table, Text, table
 
 _SHOWN = 8
 """Lines that are named of each side of an argument."""

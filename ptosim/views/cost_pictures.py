@@ -10,10 +10,9 @@ from ptosim.ground.diagnostics.model import Diagnostic
 from ptosim.ground.source import Source
 from ptosim.time.pipes.steps import PIPES, Step
 from ptosim.time.pipes.timers import CoreTimer
-from ptosim.time.report.equal_cores import Alike, alike_cores
 from ptosim.time.report.hints import Roof
 from ptosim.time.report.spans import Busy, LineUse, busy_spans, line_uses
-from ptosim.time.report.totals import CostReport
+from ptosim.time.report.totals import Alike, CostReport, alike_cores
 from ptosim.views.charts.chart import Chart
 from ptosim.views.charts.lanes import Lane, Lanes, Span
 from ptosim.views.charts.listing import Beside, Listing, Remark

@@ -10,8 +10,7 @@ from ptosim.time.report.chains import chains
 from ptosim.time.report.hints import Hint
 from ptosim.time.report.totals import CostReport
 from ptosim.views import cost_tables
-from ptosim.views.table import Part, Table, number, table
-from ptosim.views.text import Text
+from ptosim.views.table import Part, Table, Text, number, table
 
 STAGES, HINTS, CHANGED = 3, 3, 8
 """Rows of stages and hints; stages of which a changed figure is shown."""

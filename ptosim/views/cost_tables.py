@@ -12,13 +12,11 @@ from ptosim.launch.program import LoadedProgram
 from ptosim.time.pipes.records import busy_until
 from ptosim.time.pipes.steps import PIPES
 from ptosim.time.pipes.timers import CoreTimer
-from ptosim.time.report.equal_cores import alike_cores, by_core, of_all
 from ptosim.time.report.error_bar import launch_range
 from ptosim.time.report.figures import PipeUse, Use
 from ptosim.time.report.launch_times import rates_over_time
-from ptosim.time.report.totals import CostReport
-from ptosim.views.table import SHOWN, Part, Table, number, table
-from ptosim.views.text import DOUBT, Text
+from ptosim.time.report.totals import CostReport, alike_cores, by_core, of_all
+from ptosim.views.table import DOUBT, SHOWN, Part, Table, Text, number, table
 
 # The cost report as pictures in text: a timeline of the pipes, the roofline, and hints.
 

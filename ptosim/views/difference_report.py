@@ -9,8 +9,7 @@ from ptosim.ground.isa.targets import machine
 from ptosim.ground.version import __version__
 from ptosim.launch.analysis.differences import Difference, Side
 from ptosim.views.report import Line, Part, Report, Section
-from ptosim.views.table import Table, table
-from ptosim.views.text import Text
+from ptosim.views.table import Table, Text, table
 
 
 def difference_report(

@@ -11,12 +11,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import quote
 
-from ptosim.ground.controls import visible
 from ptosim.ground.diagnostics.model import Diagnostic, Fix, Label, Severity
-from ptosim.ground.source import Span
+from ptosim.ground.source import Span, visible
 from ptosim.ground.version import __version__
 from ptosim.views.frames import count_line, render
-from ptosim.views.text import document
+from ptosim.views.table import document
 
 if TYPE_CHECKING:
     from xml.etree.ElementTree import Element

@@ -6,10 +6,9 @@ import re
 import textwrap
 from collections.abc import Callable, Sequence
 
-from ptosim.ground.controls import visible, visible_line
 from ptosim.ground.diagnostics.model import Diagnostic, Label, Severity
 from ptosim.ground.records import dataclass, replace
-from ptosim.ground.source import Source
+from ptosim.ground.source import Source, visible, visible_line
 
 # A line of a program with marks under it, cut to a width around what is marked.
 #

@@ -10,11 +10,9 @@ from functools import lru_cache
 from itertools import groupby
 
 from ptosim.ground.diagnostics.boards import BoardRule, changed
-from ptosim.ground.isa.data import programs_directory
-from ptosim.ground.isa.dates import DEFAULT_DATE
-from ptosim.ground.isa.enums import enums
+from ptosim.ground.isa.cache import programs_directory
+from ptosim.ground.isa.dates import DEFAULT_DATE, SwitchDef, switches
 from ptosim.ground.isa.examples import example_of
-from ptosim.ground.isa.profiles import SwitchDef, switches
 from ptosim.ground.isa.rows import TARGETS
 from ptosim.ground.isa.schema import (
     AttrDef,
@@ -24,6 +22,7 @@ from ptosim.ground.isa.schema import (
     OperandDef,
     Role,
     Variant,
+    enums,
 )
 from ptosim.ground.records import NamedTuple
 from ptosim.ground.version import __version__

@@ -16,10 +16,9 @@ from ptosim.time.report.totals import CostReport
 from ptosim.views import cast_chains, cost_screen, cost_tables
 from ptosim.views.cost_pictures import listing, roofline, series_of, time_axis, timeline
 from ptosim.views.frames import count_line
-from ptosim.views.memory_charts import Clock, level, tile_lanes
+from ptosim.views.memory_map import Clock, level, tile_lanes
 from ptosim.views.report import Figure, Frames, Lines, Pair, Part, Section, Verbatim
-from ptosim.views.table import Column, Table, number, table
-from ptosim.views.text import DOUBT, FAIL, PASS, Text
+from ptosim.views.table import DOUBT, FAIL, PASS, Column, Table, Text, number, table
 
 if TYPE_CHECKING:
     from ptosim.launch.analysis.memory_map import MemoryMap

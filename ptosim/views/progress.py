@@ -13,7 +13,7 @@ from rich.table import Column
 from rich.text import Text
 
 from ptosim.ground import progress as watch
-from ptosim.ground.controls import visible
+from ptosim.ground.source import visible
 
 DELAY = 1.0
 """Seconds before the line appears: short runs stay quiet."""

@@ -11,7 +11,7 @@ from ptosim.ground.records import dataclass
 from ptosim.views.charts.chart import Chart
 from ptosim.views.charts.marks import Axis, Bars, Cells, Mark, Point, Points, around
 from ptosim.views.report import Pair, Part, Section
-from ptosim.views.text import Text
+from ptosim.views.table import Text
 
 _BINS = 48
 _SMALLEST = 1e-4

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import pairwise
 from typing import TypeGuard
 
-from ptosim.ground.controls import visible
+from ptosim.ground.source import visible
 from ptosim.ground.version import __version__
 from ptosim.views.report import (
     Ending,
@@ -23,9 +23,8 @@ from ptosim.views.report import (
     Section,
     Verbatim,
 )
+from ptosim.views.table import FAIL, Table, Text, columns_of
 from ptosim.views.table import Part as Plain
-from ptosim.views.table import Table
-from ptosim.views.text import FAIL, Text, columns_of
 
 FRAME = 96
 """Columns of a frame of code on a page; a narrow page scrolls it."""
@@ -94,7 +93,7 @@ def text_of_parts(parts: Iterable[object], room: Room, *, color: bool = False) -
 def _laid_out(parts: Sequence[object], width: int, *, color: bool) -> str:
     if not color and is_plain(parts):
         return plain_text(parts, width)
-    from ptosim.views.text import text_console, text_of
+    from ptosim.views.table import text_console, text_of
 
     console, buffer = text_console(width, color=color)
     for part in parts:
@@ -246,7 +245,7 @@ def _chopped(text: str, width: int) -> Iterator[str]:
 
 
 def _page(report: Report) -> str:
-    from ptosim.views.charts.page import page
+    from ptosim.views.charts.lanes import page
 
     sections = _of_page(report)
     made = [(s.title, html(s.made(Room())), s.folded) for s in sections]
@@ -273,7 +272,7 @@ def drawn(report: Report) -> str:
 
 def html_of_sections(sections: Iterable[Section]) -> str:
     """Return sections as HTML; those with nothing in them are left out."""
-    from ptosim.views.charts.page import section
+    from ptosim.views.charts.lanes import section
 
     made = ((s.title, html(s.made(Room()))) for s in sections)
     return "".join(section(title, text) if title else text for title, text in made)
@@ -287,7 +286,7 @@ def html(parts: Iterable[Part]) -> str:
 def _html(part: Part) -> str:
     from html import escape
 
-    from ptosim.views.charts.page import items, paragraph
+    from ptosim.views.charts.lanes import items, paragraph
 
     if isinstance(part, Frames):
         return _frames(part)
@@ -318,7 +317,7 @@ def _frames(part: Frames) -> str:
 
 def fragment(sections: Iterable[Section]) -> str:
     """Return sections for a page of somebody else: a notebook."""
-    from ptosim.views.charts.page import fragment as within
+    from ptosim.views.charts.lanes import fragment as within
 
     return within(html_of_sections(sections))
 
@@ -327,7 +326,7 @@ def fragment(sections: Iterable[Section]) -> str:
 
 
 def _json(report: Report) -> str:
-    from ptosim.views.text import document
+    from ptosim.views.table import document
 
     return document(report.fields() if report.fields is not None else _of_findings(report))
 
@@ -338,7 +337,7 @@ def _of_findings(report: Report) -> dict[str, object]:
 
 
 def _json_lines(report: Report) -> str:
-    from ptosim.views.text import lines_of
+    from ptosim.views.table import lines_of
 
     found = report.findings
     return lines_of([*found.shown, *([{"omitted": found.omitted}] if found.omitted else [])])

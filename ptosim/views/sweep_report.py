@@ -30,8 +30,7 @@ from ptosim.views.charts.marks import (
     short_text,
 )
 from ptosim.views.report import Pair, Part, Records, Report, Section
-from ptosim.views.table import Column, Table, bytes_text, number, table
-from ptosim.views.text import Text, lines_of
+from ptosim.views.table import Column, Table, Text, bytes_text, lines_of, number, table
 
 Row = Mapping[str, Any]
 FIGURES = ("cycles", "us", "ub_bytes", "gm_bytes")

@@ -16,8 +16,7 @@ from ptosim.ground.isa.targets import (
     machine,
 )
 from ptosim.views.report import Report, one_section
-from ptosim.views.table import Column, Part, number, table
-from ptosim.views.text import Text
+from ptosim.views.table import Column, Part, Text, number, table
 
 
 def targets_report(asked: TargetName | None = None) -> Report:

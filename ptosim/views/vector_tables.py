@@ -5,8 +5,7 @@ from __future__ import annotations
 from ptosim.time.laws.region import Executed
 from ptosim.time.report.timeline import Block, Placed, RegionUse
 from ptosim.time.report.totals import CostReport
-from ptosim.views.table import SHOWN, Part, Table, table
-from ptosim.views.text import Text
+from ptosim.views.table import SHOWN, Part, Table, Text, table
 
 WIDTH = 72
 """Cycles of a timeline that are shown."""

@@ -15,7 +15,7 @@ from typing import NamedTuple
 import ptosim
 from ptosim.ground.errors import PtosimError
 from ptosim.ground.isa.conversions import conversion
-from ptosim.ground.isa.enums import dtype
+from ptosim.ground.isa.schema import dtype
 from ptosim.ground.source import Source
 from ptosim.ops.lower import elementwise
 from ptosim.ops.lower.program import expand

@@ -12,7 +12,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from ptosim.tools.lsp import colours
+from ptosim.tools.lsp import outline
 from ptosim.tools.lsp.completion import offers_at
 from ptosim.tools.lsp.document import Document, Settings
 from ptosim.tools.lsp.predict import Scope
@@ -96,7 +96,7 @@ def _typed(lines: int, factor: int) -> list[Figure]:
         begin = time.process_time()
         _ = offers_at(Scope(document, text, offset))
         completed = time.process_time()
-        _ = list(colours.by_line(Scope(document, text, 0)))
+        _ = list(outline.by_line(Scope(document, text, 0)))
         coloured = time.process_time()
         document = Document("k.pto", text, settings, document)
         times["findings"].append(time.process_time() - coloured)

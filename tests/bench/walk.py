@@ -9,7 +9,7 @@ from pathlib import Path
 from types import FrameType
 
 import ptosim
-from ptosim.ground.isa.data import programs_directory
+from ptosim.ground.isa.cache import programs_directory
 from ptosim.launch.launch import Launch
 from ptosim.launch.prepared import RunOptions
 from tests.bench.timing import Figure

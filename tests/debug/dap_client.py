@@ -15,7 +15,7 @@ from typing import Any
 import jsonschema
 
 from ptosim.debug.dap.server import Server
-from ptosim.debug.dap.wire import read_message
+from ptosim.debug.dap.variables import read_message
 
 Message = dict[str, Any]
 PATIENCE = 60

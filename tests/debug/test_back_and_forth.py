@@ -16,7 +16,7 @@ import ptosim
 from ptosim.debug import walker as walking
 from ptosim.debug.checkpoints import Checkpoints
 from ptosim.debug.session import Debugger
-from ptosim.debug.tables import clock
+from ptosim.debug.tables import code
 from ptosim.debug.walker import Walker
 from ptosim.launch import array_files
 from ptosim.launch.description import sidecar_of
@@ -146,7 +146,7 @@ def test_signals_whose_events_became_columns(monkeypatch: pytest.MonkeyPatch) ->
 
 def _in_time(session: Debugger) -> list[Any]:
     """What the debugger shows of time."""
-    sheets = [clock.pipes(session), *clock.cost(session), clock.timeline(session, 40, 120)]
+    sheets = [code.pipes(session), *code.cost(session), code.timeline(session, 40, 120)]
     return [session.position, session.cycle, [(s.title, s.rows, s.notes) for s in sheets]]
 
 

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 import ptosim
-from ptosim.debug.dap.wire import MOST_BYTES, BrokenMessage, Pieces, read_message
+from ptosim.debug.dap.variables import MOST_BYTES, BrokenMessage, Pieces, read_message
 from ptosim.debug.expressions import Expression
 from ptosim.ground.errors import BudgetError, LimitError, UsageError
 from ptosim.ground.limits import Limits

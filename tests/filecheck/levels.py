@@ -21,7 +21,7 @@ import ptosim
 from ptosim.debug.program import Program
 from ptosim.ground.diagnostics.model import ProgramError
 from ptosim.ground.errors import PtosimError, UnsizedError, UsageError
-from ptosim.ground.isa.enums import dtypes
+from ptosim.ground.isa.schema import dtypes
 from ptosim.ground.source import Source
 from ptosim.language.frontend import Front, FrontOptions, run_frontend
 from ptosim.launch.analysis.insert_sync.write import rewritten

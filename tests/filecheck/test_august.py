@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from ptosim.ground.isa.data import programs_directory
+from ptosim.ground.isa.cache import programs_directory
 from ptosim.ground.isa.dates import DATES
 from ptosim.ground.source import Source
 from ptosim.language.frontend import FrontOptions, run_frontend

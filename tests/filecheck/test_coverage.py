@@ -12,9 +12,8 @@ import pytest
 
 from ptosim.ground.ir.core import Operand, Operation
 from ptosim.ground.isa.dates import DATES
-from ptosim.ground.isa.enums import enums
 from ptosim.ground.isa.rows import TARGETS, isa
-from ptosim.ground.isa.schema import OpDef, Status
+from ptosim.ground.isa.schema import OpDef, Status, enums
 from ptosim.ground.source import Source
 from ptosim.language.frontend import Front, FrontOptions, run_frontend
 from ptosim.language.verify import verify

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from ptosim.ground.isa.data import programs_directory
+from ptosim.ground.isa.cache import programs_directory
 from tests.support.paths import TESTS
 
 _FILECHECK = TESTS / "filecheck"

@@ -18,7 +18,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import ptosim
-from ptosim.debug.dap.wire import BrokenMessage, read_message
+from ptosim.debug.dap.variables import BrokenMessage, read_message
 from ptosim.ground.diagnostics.model import Sink
 from ptosim.ground.errors import PtosimError
 from ptosim.ground.source import Source

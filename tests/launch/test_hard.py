@@ -9,7 +9,7 @@ import pytest
 
 import ptosim
 from ptosim.ground.errors import UsageError
-from ptosim.ground.isa.enums import dtypes
+from ptosim.ground.isa.schema import dtypes
 from ptosim.launch.hard import PIECE, Use, array, uses
 from tests.support.text import Kernel
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from ptosim.ground.isa.enums import dtype
+from ptosim.ground.isa.schema import dtype
 from ptosim.machine.gm import GmBuffer
 from ptosim.machine.overlay import WORD, Overlay, apply
 from ptosim.machine.pages import PAGE

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from ptosim.ground.isa.enums import dtype
+from ptosim.ground.isa.schema import dtype
 from ptosim.ground.isa.targets import machine
 from ptosim.machine import signals
 from ptosim.machine.core import Machine

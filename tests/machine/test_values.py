@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ptosim.ground.isa.enums import dtype
+from ptosim.ground.isa.schema import dtype
 from ptosim.machine.gm import reach, view_spec
 from ptosim.machine.values import EventArray, GmView, Pointer
 

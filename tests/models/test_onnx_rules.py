@@ -8,8 +8,7 @@ import pytest
 from ptosim.ground.diagnostics.model import ProgramError
 from ptosim.ground.errors import UsageError
 from ptosim.models.quant.onnx.ops import evaluate
-from ptosim.models.quant.onnx.rules import check_node
-from ptosim.models.quant.onnx.schema import Input, Node
+from ptosim.models.quant.onnx.rules import Input, Node, check_node
 
 Q, DQ = "QuantizeLinear", "DequantizeLinear"
 

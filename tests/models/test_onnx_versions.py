@@ -8,7 +8,7 @@ import pytest
 
 from ptosim.ground.diagnostics.model import ProgramError
 from ptosim.models.quant.onnx.ops import evaluate
-from ptosim.models.quant.onnx.schema import version
+from ptosim.models.quant.onnx.rules import version
 
 X = np.float32([[0, 1, 2], [3, 4, 5]])
 OLD, EIGHT = {"FLOAT", "INT32"}, {"INT8", "UINT8"}

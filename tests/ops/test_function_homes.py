@@ -32,7 +32,7 @@ def test_whatever_has_a_function_has_a_home():
 
 def test_a_table_that_a_function_looks_into_is_filled_with_it():
     assert HOMES["pto.textract"] == HOMES["pto.tinsert"]
-    assert HOMES["pto.tmov:exponents"] == {"ptosim.ops.cube.exponents"}
+    assert HOMES["pto.tmov:exponents"] == {"ptosim.ops.cube.matmul"}
     assert HOMES["pto.tmov:plain"] == {"ptosim.ops.move.on_chip"}
     assert "ptosim.ops.cube.windows" in HOMES["pto.textract"]
     assert {m.split(".")[2] for m in HOMES["pto.vmi.vadd"]} == {"vmi"}

@@ -7,7 +7,7 @@ from dataclasses import fields
 
 import pytest
 
-from ptosim.launch.choices import Choices
+from ptosim.launch.compare import Choices
 from ptosim.launch.description import OPTIONS
 from ptosim.launch.prepared import RunOptions
 from ptosim.shell import command, launching, main, options

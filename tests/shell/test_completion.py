@@ -33,7 +33,7 @@ def test_without_a_command_four_are_shown_and_they_work(cli):
 
 def test_an_interrupt_says_where_it_was(cli, monkeypatch, tmp_path):
     """The run is interrupted; what is said: instructions, the line, the round."""
-    from ptosim.engine.core import host
+    from ptosim.engine.core import runners
 
     looks = []
 
@@ -44,7 +44,7 @@ def test_an_interrupt_says_where_it_was(cli, monkeypatch, tmp_path):
         if len(looks) > 1:
             raise KeyboardInterrupt
 
-    monkeypatch.setattr(host.Meter, "look", look)
+    monkeypatch.setattr(runners.Meter, "look", look)
     outcome = cli("run", "@basics/softmax", "--target", "a5")
     assert outcome.code == command.EXIT_INTERRUPTED
     assert "interrupted: running softmax, " in outcome.err

@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from ptosim.ground.isa.data import programs_directory
+from ptosim.ground.isa.cache import programs_directory
 from tests.engine.sanitize.test_races import ADD, LOAD_ADD_STORE, pair
 from tests.ops.semantics.test_sync import program
 from tests.shell.programs import TILE, copy_program

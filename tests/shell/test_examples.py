@@ -10,10 +10,9 @@ import numpy as np
 import pytest
 
 import ptosim
-from ptosim.ground.isa.enums import dtypes
 from ptosim.ground.isa.examples import Example, example_of
 from ptosim.ground.isa.rows import TARGETS, isa
-from ptosim.ground.isa.schema import EXECUTED, Status
+from ptosim.ground.isa.schema import EXECUTED, Status, dtypes
 from ptosim.ground.source import Source
 from ptosim.machine.storage import argument_dtype
 from ptosim.shell.main import main

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import ptosim
-from ptosim.ground.isa.data import programs_directory
+from ptosim.ground.isa.cache import programs_directory
 from tests.shell.programs import copy_program
 
 

@@ -15,7 +15,7 @@ import onnx
 import pytest
 from onnx import TensorProto
 
-from ptosim.ground.isa.data import programs_directory
+from ptosim.ground.isa.cache import programs_directory
 from ptosim.shell.command import load
 from ptosim.shell.main import COMMANDS, main
 from ptosim.views.render import FORMS

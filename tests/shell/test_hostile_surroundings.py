@@ -15,7 +15,7 @@ import pytest
 import ptosim
 from ptosim.ground.errors import UsageError
 from ptosim.ground.isa import cache
-from ptosim.ground.isa.data import programs_directory
+from ptosim.ground.isa.cache import programs_directory
 
 
 def _ptosim(*words: str, shell: str = "", **environment: str) -> subprocess.CompletedProcess[str]:

@@ -9,7 +9,7 @@ import sys
 import pytest
 
 import ptosim
-from ptosim.launch.shipped import FIRST, kinds, shipped_programs
+from ptosim.launch.sources import FIRST, kinds, shipped_programs
 from ptosim.shell.main import main
 
 

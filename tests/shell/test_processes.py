@@ -8,7 +8,7 @@ import pytest
 
 from ptosim.ground import processes
 from ptosim.ground.errors import UsageError
-from ptosim.ground.isa.data import programs_directory
+from ptosim.ground.isa.cache import programs_directory
 
 
 @pytest.fixture(autouse=True)

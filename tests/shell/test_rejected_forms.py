@@ -8,7 +8,7 @@ from xml.etree import ElementTree
 import numpy as np
 import pytest
 
-from ptosim.views import text
+from ptosim.views import table
 
 REJECTED = "@broken/element_types"
 
@@ -31,13 +31,13 @@ def test_a_rejected_program_gives_no_json_for_csv(cli):
 
 
 def test_json_is_strict():
-    assert json.loads(text.document({"a": np.float32(0.5), "b": (1, np.int64(2))})) == {
+    assert json.loads(table.document({"a": np.float32(0.5), "b": (1, np.int64(2))})) == {
         "a": 0.5,
         "b": [1, 2],
     }
-    assert json.loads(text.line([float("nan"), float("-inf")])) == ["nan", "-inf"]
+    assert json.loads(table.line([float("nan"), float("-inf")])) == ["nan", "-inf"]
     with pytest.raises(TypeError):
-        text.document({"a": object()})
+        table.document({"a": object()})
 
 
 def test_a_profile_that_is_named_goes_over_that_of_the_sidecar(tmp_path, cli):

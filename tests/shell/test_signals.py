@@ -36,7 +36,7 @@ AFTER = AT_IMPORT.replace(
 """Half a second after a module is loaded that comes late."""
 IN_RUN = """
 import os, runpy, sys
-from ptosim.engine.core.host import Meter
+from ptosim.engine.core.runners import Meter
 
 def look(self, executed, place, look=Meter.look):
     look(self, executed, place)

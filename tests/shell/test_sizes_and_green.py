@@ -7,7 +7,7 @@ import shutil
 import pytest
 
 import ptosim
-from ptosim.ground.isa.data import programs_directory
+from ptosim.ground.isa.cache import programs_directory
 from ptosim.launch.compare import compare
 
 DYNAMIC = """module attributes {pto.target_arch = "a5"} {

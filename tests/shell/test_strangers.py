@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from ptosim.ground.controls import in_json, in_program, visible, visible_line
+from ptosim.ground.source import in_json, in_program, visible, visible_line
 from tests.support.paths import PROGRAMS
 
 # ECMA-48 commands (title, clipboard, colour, cursor, charset), C1 forms of them, bell, backspace,

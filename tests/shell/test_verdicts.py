@@ -11,7 +11,7 @@ import pytest
 import ptosim.tools.api as api
 from ptosim.ground import installed
 from ptosim.ground.diagnostics.model import finding
-from ptosim.ground.isa.data import programs_directory
+from ptosim.ground.isa.cache import programs_directory
 from ptosim.ground.source import Source, Span
 from ptosim.tools import verdicts
 from ptosim.views.render import FOR_FINDINGS

@@ -17,7 +17,7 @@ from pathlib import Path, PureWindowsPath
 import numpy as np
 import pytest
 
-from ptosim.ground.isa.data import programs_directory
+from ptosim.ground.isa.cache import programs_directory
 from ptosim.launch.array_files import in_file
 from ptosim.shell.main import main
 from tests.fuzz import kinds

@@ -17,7 +17,7 @@ import time
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from ptosim.engine.core import host
+from ptosim.engine.core import runners
 from ptosim.machine import vector
 from ptosim.time.period import folds
 from tests.soak.programs import PROGRAMS, arguments, program
@@ -112,8 +112,8 @@ def _look_sooner(share: float, records: float) -> None:
     are; that is not what grows, so the shortest run has to be beyond it."""
     for module, name, part in (
         (folds, "LEAST", share * records), (folds, "LEAST_GIVEN", share * records),
-        (folds, "MANY_WAITS", share * records), (vector, "LONG", share), (host, "UNTIMED", share),
-        (host, "LONGEST", share),
+        (folds, "MANY_WAITS", share * records), (vector, "LONG", share), (runners, "UNTIMED", share),
+        (runners, "LONGEST", share),
     ):  # fmt: skip
         setattr(module, name, max(int(getattr(module, name) * part), FEWEST))
 

@@ -9,7 +9,7 @@ from types import SimpleNamespace
 import pytest
 
 from ptosim.debug import budget, walker
-from ptosim.engine.core import host
+from ptosim.engine.core import runners
 from ptosim.ground import limits
 
 TICK = 1.0
@@ -22,5 +22,5 @@ def ticking(monkeypatch: pytest.MonkeyPatch) -> None:
     """Every look at the clock of the limits finds it a tick later."""
     ticks: Callable[[], float] = (TICK * number for number in count()).__next__
     clock = SimpleNamespace(monotonic=ticks, perf_counter=ticks, process_time=ticks)
-    for module in (limits, host, budget, walker):
+    for module in (limits, runners, budget, walker):
         monkeypatch.setattr(module, "time", clock)

@@ -263,7 +263,7 @@ def test_a_trace_tells_the_figures_that_made_it(board, tmp_path, cli):
 
 def test_a_program_s_own_trace_is_matched_by_line(board, tmp_path):
     from ptosim.launch.analysis.calibrate.fit import Kernel
-    from ptosim.launch.choices import Choices
+    from ptosim.launch.compare import Choices
 
     choices = Choices(f"@{KERNEL}", target="910b1").completed()
     report = ptosim.load(f"programs/{KERNEL}.pto", target="910b1").cost(costs=board)

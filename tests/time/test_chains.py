@@ -15,7 +15,7 @@ from rich.console import Console
 
 import ptosim
 from ptosim.ground.diagnostics.model import ProgramError
-from ptosim.ground.isa.stages import stage_text, stage_texts
+from ptosim.ground.isa.overlay import stage_text, stage_texts
 from ptosim.time.report.chains import Chain, chains
 from ptosim.views import cast_chains
 from tests.accuracy.tquant import int8

@@ -10,7 +10,7 @@ import pytest
 
 from ptosim.ground.ir.types import TileType
 from ptosim.ground.isa.costs import cost_table
-from ptosim.ground.isa.enums import dtype
+from ptosim.ground.isa.schema import dtype
 from ptosim.time.laws.cost import Cost
 from ptosim.time.laws.estimate import estimate
 from ptosim.time.laws.shapes import OpShape, TileShape, ViewShape

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import ptosim
-from ptosim.engine.core import host
+from ptosim.engine.core import runners
 from ptosim.launch import in_parts
 from ptosim.launch.results import Result
 from ptosim.time.laws.cost import Cost, Stage
@@ -34,8 +34,8 @@ def _both(
     for few in (1 << 60, least):
         monkeypatch.setattr(folds, "LEAST", few)
         monkeypatch.setattr(folds, "MANY_WAITS", few)
-        monkeypatch.setattr(host, "UNTIMED", least)
-        monkeypatch.setattr(host, "LONGEST", least)
+        monkeypatch.setattr(runners, "UNTIMED", least)
+        monkeypatch.setattr(runners, "LONGEST", least)
         found.append(loaded.run(given, block_num=blocks, sanitize="none"))
     return found[0], found[1]
 
@@ -104,8 +104,8 @@ def test_values_of_signals_are_columns_with_periods(monkeypatch: pytest.MonkeyPa
     for many, least in ((1 << 60, 1 << 60), (16, 1 << 60), (16, 300)):
         monkeypatch.setattr(timers, "MANY", many)
         monkeypatch.setattr(folds, "LEAST_GIVEN", least)
-        monkeypatch.setattr(host, "UNTIMED", 500)
-        monkeypatch.setattr(host, "LONGEST", 500)
+        monkeypatch.setattr(runners, "UNTIMED", 500)
+        monkeypatch.setattr(runners, "LONGEST", 500)
         result = program("signals").run(arguments("signals", 1000), sanitize="none")
         assert result.cost is not None
         kept.append((result.cycles, result.cost.to_dict(), result.cost.model))

@@ -9,8 +9,8 @@ import pytest
 
 import ptosim
 from ptosim.time.pipes.records import cause_of
-from ptosim.time.report.equal_cores import alike_cores
 from ptosim.time.report.spans import MOST, busy_spans, line_uses
+from ptosim.time.report.totals import alike_cores
 from tests.time.loops import Loops
 
 

@@ -214,7 +214,7 @@ def test_csv_names_the_unit_by_the_pipes_at_work(cli, name, unit):
 def test_the_micro_level_costs_what_the_tile_level_does():
     """A product of 64x64x64 f16 and a copy of 16 rows of 512 bytes, as tiles and as instructions."""
     from ptosim.ground.isa.costs import cost_table
-    from ptosim.ground.isa.enums import dtype
+    from ptosim.ground.isa.schema import dtype
     from ptosim.time.laws.estimate import estimate
     from ptosim.time.laws.shapes import OpShape, PointerShape, ViewShape
     from tests.accuracy.points import make, tile

@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 
 import ptosim
-from ptosim.ground.isa.profiles import make_profile
+from ptosim.ground.isa.dates import make_profile
 from ptosim.ground.records import replace
-from ptosim.launch.choices import Choices
+from ptosim.launch.compare import Choices
 from ptosim.tools.bands import Bands, bands, widest
 from tests.support.paths import PROGRAMS
 from tests.support.text import Kernel

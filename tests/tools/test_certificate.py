@@ -12,7 +12,7 @@ import pytest
 
 import ptosim
 from ptosim.ground.errors import UsageError
-from ptosim.launch.choices import Choices
+from ptosim.launch.compare import Choices
 from ptosim.tools import certificate as made
 from ptosim.tools.certificate import certificate, check
 from ptosim.tools.search.prove import Launched

@@ -12,7 +12,7 @@ import pytest
 
 from ptosim.ground.diagnostics.catalog import catalog, shown_by_programs
 from ptosim.ground.isa.rows import isa
-from ptosim.launch.shipped import shipped_programs
+from ptosim.launch.sources import shipped_programs
 from ptosim.shell.main import main
 from ptosim.tools.lessons.course import lessons
 from ptosim.views import manual

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from ptosim.launch.choices import Choices
+from ptosim.launch.compare import Choices
 from ptosim.tools.triage import triage
 from tests.support.text import Kernel, date_of
 

@@ -12,8 +12,8 @@ import pytest
 
 from ptosim.debug.commands.table import COMMANDS as VERBS
 from ptosim.debug.commands.table import load
-from ptosim.ground.isa.enums import enums
 from ptosim.ground.isa.rows import isa, known_traits
+from ptosim.ground.isa.schema import enums
 from ptosim.shell.main import COMMANDS
 from tests.support.paths import TESTS
 

@@ -42,7 +42,7 @@ MOST = {
     "language/verify/checks/functions.py": (16, SYNTAX),
     "language/verify/checks/fifo_pairs.py": (2, "says what the assembler makes of an operation"),
     "language/same_blocks.py": (8, "follows what adds, multiplies and compares numbers"),
-    "machine/quant/mlir/ops.py": (3, "what each operation of the quant dialect casts"),
+    "machine/quant/mlir/passes.py": (3, "what each operation of the quant dialect casts"),
     "tools/search/prove_ops.py": (11, "rules of the proof of equality, as functions of operations"),
     "tools/certificate_rules.py": (7, "rules of the checker of certificates"),
     "tools/bands_rules.py": (6, "rules of bands, as functions of operations"),

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from ptosim.views.charts.chart import Chart, place
-from ptosim.views.charts.lanes import MOST, Lane, Lanes, Span
+from ptosim.views.charts.lanes import MOST, Lane, Lanes, Span, page
 from ptosim.views.charts.listing import MOST as MOST_LINES
 from ptosim.views.charts.listing import Beside, Listing, Remark
 from ptosim.views.charts.marks import (
@@ -25,7 +25,6 @@ from ptosim.views.charts.marks import (
     around,
     short_text,
 )
-from ptosim.views.charts.page import page
 from ptosim.views.table import bytes_text, table
 
 

@@ -9,8 +9,7 @@ import sys
 import pytest
 
 from ptosim.views.render import plain_text
-from ptosim.views.table import Part, table
-from ptosim.views.text import Text, text_console, text_of
+from ptosim.views.table import Part, Text, table, text_console, text_of
 
 WORDS = ("a", "of", "%tile", "1,234,567", "✓ ok", "─█", "f16", "a_very_long_name_of_something", "…")
 ODD = (

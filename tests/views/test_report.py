@@ -23,8 +23,7 @@ from ptosim.views.report import (
     Section,
     Verbatim,
 )
-from ptosim.views.table import number, table
-from ptosim.views.text import Text
+from ptosim.views.table import Text, number, table
 
 TIMES = table("times", ("step", number("cycles"), number("share", ".1%")), [("load", 1200, 0.25)])
 CHART = Chart("over time", Axis("time", 0, 4), Axis("bytes", 0, 2), [Curve("in use", [(0, 1)])])

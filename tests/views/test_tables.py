@@ -8,8 +8,7 @@ import numpy as np
 import pytest
 
 from ptosim.views.cost_tables import confidence
-from ptosim.views.table import Table, table
-from ptosim.views.text import text_console, text_of, verdict
+from ptosim.views.table import Table, table, text_console, text_of, verdict
 
 REPORTS = {
     "run": "run @basics/softmax --target a5",
@@ -210,7 +209,7 @@ def test_equal_cores_are_one_line(cli):
     ],
 )
 def test_names_of_equal_cores(names, joined):
-    from ptosim.time.report.equal_cores import joined_names
+    from ptosim.time.report.totals import joined_names
 
     assert joined_names(names) == joined
 

@@ -67,7 +67,7 @@ def command(
 @cache
 def load() -> None:
     """Import all commands, once."""
-    for module in ("moving", "stopping", "looking", "threads", "asking", "general"):
+    for module in ("moving", "asking", "threads"):
         import_module(f"ptosim.debug.commands.{module}")
 
 

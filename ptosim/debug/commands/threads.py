@@ -16,8 +16,7 @@ from ptosim.ground.errors import UsageError
 from ptosim.ground.ir.core import Operation, Value
 from ptosim.ground.source import Source
 from ptosim.ground.whole_numbers import whole
-from ptosim.machine.core import Core, Machine
-from ptosim.machine.simt import WARP
+from ptosim.machine.core import WARP, Core, Machine
 from ptosim.machine.values import Fragment
 
 # Threads of a SIMT launch in the debugger: where each is and went, what it holds, the lanes of a

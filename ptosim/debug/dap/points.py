@@ -11,8 +11,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from ptosim.debug.commands.table import find
-from ptosim.debug.dap.variables import Variables, read_memory
-from ptosim.debug.dap.wire import Message
+from ptosim.debug.dap.variables import Message, Variables, read_memory
 from ptosim.debug.expressions import text_of
 from ptosim.debug.names import brief, callers
 from ptosim.debug.prompt import completions

@@ -10,8 +10,14 @@ from collections.abc import Callable, Mapping
 from typing import Any, BinaryIO
 
 from ptosim.debug.dap.points import Breaker, Cancelled, Launched, PointRequests, StateRequests
-from ptosim.debug.dap.variables import Variables
-from ptosim.debug.dap.wire import BrokenMessage, Message, MessageWriter, Pieces, read_message
+from ptosim.debug.dap.variables import (
+    BrokenMessage,
+    Message,
+    MessageWriter,
+    Pieces,
+    Variables,
+    read_message,
+)
 from ptosim.debug.session import Debugger, session_of
 from ptosim.debug.sheet import rendered
 from ptosim.debug.shell import Shell
@@ -20,7 +26,7 @@ from ptosim.ground.alarm import in_force
 from ptosim.ground.diagnostics.model import ProgramError
 from ptosim.ground.errors import PtosimError, UsageError
 from ptosim.ground.limits import NO_LIMITS, Limits
-from ptosim.launch.choices import Choices
+from ptosim.launch.compare import Choices
 
 # From the attributes of a launch to a session.
 

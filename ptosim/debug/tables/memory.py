@@ -15,7 +15,7 @@ from ptosim.debug.tables.tiles import live_tiles
 from ptosim.engine.core.bound import Bound, Inst, Region
 from ptosim.ground.errors import UsageError
 from ptosim.ground.ir.types import DType, ScalarType
-from ptosim.ground.isa.enums import plain_dtypes
+from ptosim.ground.isa.schema import plain_dtypes
 from ptosim.ground.records import NamedTuple
 from ptosim.machine.core import Core
 from ptosim.machine.storage import unpack_nibbles, view_dtype

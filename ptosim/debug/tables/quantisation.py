@@ -9,7 +9,7 @@ from ptosim.debug.reading import Reading, element_place, numbers_of, read_tile
 from ptosim.debug.session import Debugger
 from ptosim.debug.sheet import Sheet, short_number
 from ptosim.ground.errors import UsageError
-from ptosim.ground.isa.enums import dtypes
+from ptosim.ground.isa.schema import dtypes
 from ptosim.ground.records import dataclass
 from ptosim.machine.numbers.formats import decode_table
 from ptosim.machine.storage import unpack_nibbles

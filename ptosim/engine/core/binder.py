@@ -7,11 +7,11 @@ from typing import Any, Protocol
 
 from ptosim.engine.core.bound import Bound, DecodedProgram, Inst, Moved, Region, has_zero
 from ptosim.engine.core.execute import Numbers
-from ptosim.engine.core.host import Host
+from ptosim.engine.core.runners import Host
 from ptosim.ground.diagnostics.model import Diagnostic, Label, Sink, Trap, finding
 from ptosim.ground.ir.core import Operation
 from ptosim.ground.ir.program import ResolvedModule
-from ptosim.ground.isa.profiles import Profile
+from ptosim.ground.isa.dates import Profile
 from ptosim.ground.source import Span
 from ptosim.machine.core import Core, Machine
 from ptosim.machine.unknown import NeedsValue

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from enum import IntEnum
-from typing import Any, NoReturn
+from typing import Any, NoReturn, Protocol
 
-from ptosim.ground.ir.core import Operation, Value
-from ptosim.ground.ir.program import Function
+from ptosim.ground.diagnostics.model import Diagnostic
+from ptosim.ground.ir.core import Clause, Operand, Operation, Value
+from ptosim.ground.ir.program import Function, ResolvedModule
 from ptosim.ground.ir.types import TileType
+from ptosim.ground.isa.dates import Profile
 from ptosim.ground.records import dataclass, field
+from ptosim.machine.core import FIRST_SLOT, Machine
 from ptosim.machine.values import GmView
 from ptosim.ops.base.binding import Binding
+from ptosim.ops.micro.hazards import RegionPlace
+from ptosim.ops.scalar.tensors import constant_array
 
 
 class Bound:
@@ -165,3 +170,83 @@ class DecodedProgram:
     slots: dict[Value, int] = field(default_factory=dict)
     regions: dict[Operation, dict[Operation, Any]] = field(default_factory=dict)
     """Of each vector region the places of its operations, as hazards and logs name them."""
+
+
+# Slots: every value of a program has a place in the list that a core computes on.
+
+
+class Stream(Protocol):
+    """The instructions of a program while it is decoded, as those see them that decode control
+    flow and launches."""
+
+    resolved: ResolvedModule
+    machine: Machine
+    profile: Profile
+    insts: list[Inst]
+    slots: Slots
+    functions: dict[str, DecodedFunction]
+    current: DecodedFunction
+    launches: Any  # what decodes a launch of threads
+    in_vector_region: bool
+    places: dict[Operation, RegionPlace]
+    regions: dict[Operation, dict[Operation, RegionPlace]]
+
+    def emit(self, kind: Kind, op: Operation | None, run: Any = None, **details: Any) -> Inst:
+        """Add an instruction at the end."""
+        ...
+
+    def ops(self, ops: Any) -> None:
+        """Decode operations, one after the other."""
+        ...
+
+    def refuse(self, finding: Diagnostic, *, has_no_time: bool = False) -> None:
+        """Report what is not executed."""
+        ...
+
+
+class Slots:
+    """The slots of a program, and what they hold before it runs."""
+
+    def __init__(self) -> None:
+        self.initial: list[Any] = [None] * FIRST_SLOT
+        self.of: dict[Value, int] = {}
+        self._consts: dict[tuple[type, str], int] = {}
+
+    def new(self, value: Any) -> int:
+        self.initial.append(value)
+        return len(self.initial) - 1
+
+    def value(self, value: Value) -> int:
+        """Return the slot of a value; one whose content the text fixes is filled already."""
+        slot = self.of.get(value)
+        if slot is None:
+            slot = self.of[value] = self.new(constant_array(value.const, value.type))
+        return slot
+
+    def operand(self, operand: Operand) -> int:
+        """Return the slot of an operand; a literal gets one of its own."""
+        if operand.value is not None:
+            return self.value(operand.value)
+        const = operand.const
+        key = (type(const), repr(const))  # 0.0 and -0.0 are equal, and are not one constant
+        if key not in self._consts:
+            self._consts[key] = self.new(const)
+        return self._consts[key]
+
+    def bound(self, bound: Any) -> Any:
+        if isinstance(bound, Operand):
+            return self.operand(bound)
+        if isinstance(bound, list):
+            return tuple(self.bound(b) for b in bound)
+        return None
+
+    def clause(self, name: str, bound: Any) -> Iterator[tuple[str, Any]]:
+        """Operands of a clause as `clause.operand`; of one that can be repeated, a tuple for
+        each."""
+        if isinstance(bound, Clause):
+            for inner, operand in bound.operands.items():
+                if operand is not None:
+                    yield f"{name}.{inner}", self.operand(operand)
+        elif isinstance(bound, list) and bound and isinstance(bound[0], Clause):
+            for inner in bound[0].operands:
+                yield f"{name}.{inner}", tuple(self.bound(c[inner]) for c in bound)

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from ptosim.engine.core import runners
-from ptosim.engine.core.bound import Inst, Kind
-from ptosim.engine.core.slots import Stream
+from ptosim.engine.core.bound import Inst, Kind, Stream
 from ptosim.ground.diagnostics.model import Diagnostic, Label, finding
 from ptosim.ground.ir.core import Block, Jump, Operand, Operation, Region, Value
 from ptosim.ground.ir.program import MOST_INLINED, MOST_NESTED, Function, ResolvedModule

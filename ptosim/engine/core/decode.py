@@ -11,17 +11,15 @@ from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
 
 from ptosim.engine.core import runners
-from ptosim.engine.core.bound import DecodedFunction, DecodedProgram, Depth, Inst, Kind
+from ptosim.engine.core.bound import DecodedFunction, DecodedProgram, Depth, Inst, Kind, Slots
 from ptosim.engine.core.control_flow import ControlFlow, in_effect
-from ptosim.engine.core.slots import Slots
 from ptosim.ground.diagnostics.model import Diagnostic, Sink, finding
 from ptosim.ground.ir.core import Operand, Operation, Value
 from ptosim.ground.ir.program import Function, ResolvedModule
 from ptosim.ground.ir.types import ScalarType, TileType, VectorType, ViewType
 from ptosim.ground.isa.costs import vector_entries
-from ptosim.ground.isa.enums import dtype
-from ptosim.ground.isa.profiles import Profile
-from ptosim.ground.isa.schema import EXECUTED, Status
+from ptosim.ground.isa.dates import Profile
+from ptosim.ground.isa.schema import EXECUTED, Status, dtype
 from ptosim.ground.records import dataclass, field
 from ptosim.ground.source import Span
 from ptosim.language.place.planner import Placed, Placement

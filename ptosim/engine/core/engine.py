@@ -13,12 +13,12 @@ from typing import TYPE_CHECKING, Any
 from ptosim.engine.core.binder import Binder, Listener, Timing, listeners
 from ptosim.engine.core.bound import Bound, DecodedProgram, Inst, Kind, Region
 from ptosim.engine.core.execute import Numbers, executing, is_executing
-from ptosim.engine.core.host import UNLIMITED, Meter
 from ptosim.engine.core.pace import ProgramOrder, Retirement
+from ptosim.engine.core.runners import UNLIMITED, Meter
 from ptosim.ground.diagnostics.model import Sink
 from ptosim.ground.ir.core import Operation
 from ptosim.ground.ir.program import ResolvedModule
-from ptosim.ground.isa.profiles import Profile
+from ptosim.ground.isa.dates import Profile
 from ptosim.ground.source import Span
 from ptosim.machine.core import Core, Machine, MachineState, restore, snapshot
 from ptosim.machine.unknown import NeedsValue

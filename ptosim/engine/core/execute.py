@@ -11,7 +11,7 @@ from typing import Any, NoReturn
 import numpy as np
 
 from ptosim.engine.core.bound import Bound, Inst, Kind
-from ptosim.engine.core.host import Fault, Host
+from ptosim.engine.core.runners import Fault, Host
 from ptosim.ground import processes
 from ptosim.ground.records import dataclass
 from ptosim.machine.core import Core

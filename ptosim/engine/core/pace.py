@@ -16,7 +16,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from ptosim.engine.core.bound import Bound, Inst, Kind
-from ptosim.engine.core.host import Host
+from ptosim.engine.core.runners import Host
 from ptosim.ground.diagnostics.model import Diagnostic, Label, Sink, Trap, finding
 from ptosim.ground.ir.core import Operation
 from ptosim.ground.isa.targets import Pace

@@ -17,8 +17,8 @@ from random import Random
 from typing import Any
 
 from ptosim.engine.core.bound import Bound, Inst, Kind
-from ptosim.engine.core.host import Host
 from ptosim.engine.core.pace import deadlock, queued
+from ptosim.engine.core.runners import Host
 from ptosim.machine.core import Core
 from ptosim.ops.base.orders import WITHIN_CORE
 

@@ -11,7 +11,7 @@ from typing import Any, NoReturn
 
 from ptosim.engine.core.bound import Bound, DecodedProgram, Inst, Kind, Region
 from ptosim.engine.core.execute import Numbers
-from ptosim.engine.core.host import Fault, Host
+from ptosim.engine.core.runners import Fault, Host
 from ptosim.ground.ir.core import Operation
 from ptosim.ground.ir.types import MemRefType, PtrType, ScalarType, TileType
 from ptosim.ground.source import Source

@@ -12,7 +12,7 @@ from typing import Any
 from ptosim.engine.core.bound import Inst
 from ptosim.ground.diagnostics.model import Diagnostic, Severity, Sink
 from ptosim.ground.ir.types import ScalarType
-from ptosim.ground.isa.enums import DType
+from ptosim.ground.isa.schema import DType
 from ptosim.ground.records import NamedTuple, dataclass, field
 from ptosim.machine.unknown import NeedsValue
 from ptosim.ops.base.binding import OpFault

@@ -11,8 +11,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from ptosim.engine.core.bound import Bound, DecodedProgram, Inst, Kind
-from ptosim.engine.core.host import Fault, Host
-from ptosim.engine.core.runners import form_of
+from ptosim.engine.core.runners import Fault, Host, form_of
 from ptosim.engine.paths.flow import Flow, flow_of, sources_of, targets_of
 from ptosim.engine.paths.forms import (
     CANNOT,

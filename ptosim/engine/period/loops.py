@@ -17,7 +17,7 @@ from collections.abc import Callable
 from typing import Any
 
 from ptosim.engine.core.bound import Inst, Kind
-from ptosim.engine.core.host import Host
+from ptosim.engine.core.runners import Host
 from ptosim.engine.period.state import (
     MOST_ROUNDS,
     NEVER,
@@ -41,7 +41,7 @@ from ptosim.engine.period.state import (
     times_after,
     total_after,
 )
-from ptosim.engine.timed.operand_shapes import is_micro
+from ptosim.engine.timed.events import is_micro
 from ptosim.engine.timed.timing_bridge import bridge_of
 from ptosim.ground.errors import LimitError
 from ptosim.ground.ir.core import Operation

@@ -26,7 +26,7 @@ from ptosim.engine.simt.flow import (
 from ptosim.ground.diagnostics.model import Diagnostic, finding
 from ptosim.ground.ir.core import Block, Operand, Operation, Region, Value
 from ptosim.ground.ir.program import Function, ResolvedModule
-from ptosim.ground.isa.profiles import Profile
+from ptosim.ground.isa.dates import Profile
 from ptosim.ground.records import dataclass, field
 from ptosim.ops.base.binding import OpFault
 from ptosim.ops.simt.frame import LANE_OPS, Frame, LaneContext, Run, uniform

@@ -9,9 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from ptosim.engine.core.bound import Kind
+from ptosim.engine.core.bound import Kind, Stream
 from ptosim.engine.core.control_flow import without_body
-from ptosim.engine.core.slots import Stream
 from ptosim.engine.simt.code import Compiler, SimtCode
 from ptosim.engine.simt.record import Recorder
 from ptosim.ground.diagnostics.model import Diagnostic
@@ -19,10 +18,9 @@ from ptosim.ground.ir.attributes import number_of
 from ptosim.ground.ir.core import Operand, Operation
 from ptosim.ground.ir.types import PtrType
 from ptosim.ground.records import dataclass
-from ptosim.machine.core import Core
+from ptosim.machine.core import LAUNCH_REGISTERS, MAX_THREADS, Core
 from ptosim.machine.effects.account import Effects, Reached
 from ptosim.machine.effects.strided import runs_of
-from ptosim.machine.simt import LAUNCH_REGISTERS, MAX_THREADS
 from ptosim.ops.base.binding import Binding, OpFault
 from ptosim.ops.base.functions import OF_THREADS, Commit, load
 from ptosim.ops.simt.arithmetic import MixedPointers

@@ -24,7 +24,7 @@ from ptosim.ops.lower.logical.physical import (
     Scope,
     instructions,
 )
-from ptosim.ops.lower.logical.pressure import Pressure, pressure
+from ptosim.ops.lower.logical.program import Pressure, pressure
 from ptosim.time.laws.casts import cast_class
 from ptosim.time.laws.shapes import Registers, VectorStep, VectorWork
 

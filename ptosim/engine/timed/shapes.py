@@ -6,11 +6,10 @@ from typing import Any
 
 from ptosim.engine.core.bound import Bound, Inst, Kind
 from ptosim.engine.core.execute import Numbers, execute
-from ptosim.engine.core.host import Fault, Host
+from ptosim.engine.core.runners import Fault, Host
 from ptosim.engine.core.symbolic import Unknowns, is_unplaced
 from ptosim.engine.period.loops import Loops, NotFollowed, Pause
-from ptosim.engine.timed.events import is_fifo
-from ptosim.engine.timed.operand_shapes import forms_of
+from ptosim.engine.timed.events import forms_of, is_fifo
 from ptosim.engine.timed.timing_bridge import bridge_of
 from ptosim.machine.affine import NO_LINE, now
 from ptosim.machine.core import Core

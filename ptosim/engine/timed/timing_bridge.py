@@ -9,18 +9,20 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from ptosim.engine.core.bound import DecodedProgram, Inst, Kind, Moved
-from ptosim.engine.core.host import Host
+from ptosim.engine.core.runners import Host
 from ptosim.engine.timed.events import (
     begin_waves,
     end_waves,
+    estimated,
     fifo_events,
+    fixed_part,
+    forms_of,
     is_fifo,
     is_signal,
     popped_range,
     pops_tile,
     timed,
 )
-from ptosim.engine.timed.operand_shapes import estimated, fixed_part, forms_of
 from ptosim.engine.timed.shared_memory import SharedMemory
 from ptosim.ground.diagnostics.model import UnsupportedError, finding
 from ptosim.ground.ir.core import Operation

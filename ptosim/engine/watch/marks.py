@@ -9,7 +9,7 @@ import numpy as np
 
 from ptosim.engine.core.bound import DecodedProgram, Inst
 from ptosim.engine.watch.access import Access
-from ptosim.engine.watch.clocks import Agent, Clocks, with_count
+from ptosim.engine.watch.clocks import Agent, Clocks, Sanitize, with_count
 from ptosim.engine.watch.definedness import (
     Cause,
     Names,
@@ -19,7 +19,6 @@ from ptosim.engine.watch.definedness import (
     trail_of,
     without_values,
 )
-from ptosim.engine.watch.options import Sanitize
 from ptosim.engine.watch.ordering import FlagBook, Ordering
 from ptosim.engine.watch.report import Reporter
 from ptosim.engine.watch.shadow import Atom, Entry, Footprint, Shadow, new_shadow

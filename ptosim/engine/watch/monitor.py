@@ -13,12 +13,11 @@ from typing import TYPE_CHECKING, Any
 from ptosim.engine.core.bound import Bound, DecodedProgram, Inst, Kind, Moved
 from ptosim.engine.core.engine import Engine
 from ptosim.engine.watch.access import Access, access_of, footprint, noted
-from ptosim.engine.watch.clocks import READS, SCALAR, Agent, Clocks
+from ptosim.engine.watch.clocks import READS, SCALAR, Agent, Clocks, Sanitize, may_quantise, parse
 from ptosim.engine.watch.control import ControlBook
 from ptosim.engine.watch.definedness import Passed, copier
 from ptosim.engine.watch.lines import LINE, Line, ScalarLines, Staged
 from ptosim.engine.watch.marks import Marks
-from ptosim.engine.watch.options import Sanitize, may_quantise, parse
 from ptosim.engine.watch.overlaps import Overlaps, Slots
 from ptosim.engine.watch.report import Reporter
 from ptosim.engine.watch.vector import VectorWatch

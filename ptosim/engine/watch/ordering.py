@@ -7,8 +7,7 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from ptosim.engine.core.bound import Inst
-from ptosim.engine.watch.clocks import Agent, Clock, Clocks, joined, with_count
-from ptosim.engine.watch.options import Sanitize
+from ptosim.engine.watch.clocks import Agent, Clock, Clocks, Sanitize, joined, with_count
 from ptosim.engine.watch.report import FlagKey, Reporter
 from ptosim.ground.ir.core import Operation
 from ptosim.ground.records import dataclass

@@ -233,7 +233,7 @@ class Repairs:
         return self._source.text.rfind("\n", 0, op.start) + 1
 
     def _indent(self, op: Operation) -> str:
-        from ptosim.language.rewrite.edits import indent_of
+        from ptosim.language.rewrite.abstract import indent_of
 
         return indent_of(self._source.text, op.start)
 

@@ -9,7 +9,7 @@ from functools import lru_cache
 from typing import Any
 
 from ptosim.ground.errors import IsaDataError
-from ptosim.ground.isa.data import TomlTable, derived, read_toml
+from ptosim.ground.isa.cache import TomlTable, derived, read_toml
 from ptosim.ground.isa.dates import DEFAULT_DATE
 from ptosim.ground.records import NamedTuple
 

@@ -9,7 +9,7 @@ from functools import lru_cache
 from typing import Any
 
 from ptosim.ground.errors import IsaDataError
-from ptosim.ground.isa.data import TomlTable, derived, isa_directory, read_toml
+from ptosim.ground.isa.cache import TomlTable, derived, isa_directory, read_toml
 from ptosim.ground.records import NamedTuple, dataclass
 
 _FILE = "diagnostics.toml"
@@ -247,7 +247,7 @@ class DeviceError:
 
 def device_errors() -> list[DeviceError]:
     """Return every entry."""
-    from ptosim.ground.isa.data import read_toml
+    from ptosim.ground.isa.cache import read_toml
 
     return [
         DeviceError(

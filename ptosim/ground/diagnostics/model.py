@@ -10,7 +10,7 @@ from ptosim.ground.diagnostics.boards import rule_of
 from ptosim.ground.diagnostics.catalog import Standing, board_numbers, standings
 from ptosim.ground.errors import IsaDataError, PtosimError
 from ptosim.ground.isa.dates import DEFAULT_DATE, holds
-from ptosim.ground.notebook import Shown
+from ptosim.ground.progress import Shown
 from ptosim.ground.records import dataclass, field, replace
 from ptosim.ground.source import Span
 

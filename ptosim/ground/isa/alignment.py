@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from functools import lru_cache
 
-from ptosim.ground.isa.data import TomlTable, read_toml
+from ptosim.ground.isa.cache import TomlTable, read_toml
 from ptosim.ground.isa.dates import holds
 from ptosim.ground.records import NamedTuple
 

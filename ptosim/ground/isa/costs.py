@@ -7,7 +7,7 @@ from functools import lru_cache
 from typing import Any
 
 from ptosim.ground.errors import IsaDataError
-from ptosim.ground.isa.data import TomlTable, read_toml
+from ptosim.ground.isa.cache import TomlTable, read_toml
 from ptosim.ground.isa.targets import CONFIDENCES, Rows, machine
 from ptosim.ground.records import NamedTuple, dataclass, field, replace
 

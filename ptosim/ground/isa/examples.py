@@ -12,7 +12,7 @@ from __future__ import annotations
 import re
 from functools import lru_cache
 
-from ptosim.ground.isa.data import isa_directory
+from ptosim.ground.isa.cache import isa_directory
 from ptosim.ground.isa.schema import OpDef
 from ptosim.ground.records import dataclass
 

@@ -6,7 +6,7 @@ import re
 from functools import lru_cache
 
 from ptosim.ground.errors import IsaDataError
-from ptosim.ground.isa.data import TomlTable, derived, read_toml, toml_names
+from ptosim.ground.isa.cache import TomlTable, derived, read_toml, toml_names
 from ptosim.ground.isa.dates import DATES, at_date, holds, pieces
 from ptosim.ground.isa.schema import (
     AttrDef,

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from functools import lru_cache
 
 from ptosim.ground.errors import IsaDataError
-from ptosim.ground.isa.data import TomlTable, read_folder, read_toml
+from ptosim.ground.isa.cache import TomlTable, read_folder, read_toml
 from ptosim.ground.isa.dates import holds
 from ptosim.ground.records import NamedTuple, dataclass
 

@@ -7,8 +7,7 @@ from typing import Any
 
 from ptosim.ground.diagnostics.model import Diagnostic, Sink, finding
 from ptosim.ground.ir.core import Clause, Operand, Operation, Tok
-from ptosim.ground.isa.enums import enums
-from ptosim.ground.isa.schema import OpDef, OperandDef, Variant
+from ptosim.ground.isa.schema import OpDef, OperandDef, Variant, enums
 from ptosim.ground.nearest import nearest
 from ptosim.ground.source import Source, Span
 

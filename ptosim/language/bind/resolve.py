@@ -18,9 +18,8 @@ from ptosim.ground.ir.types import (
     ViewType,
 )
 from ptosim.ground.isa.dates import DEFAULT_DATE, comes_later, holds
-from ptosim.ground.isa.enums import dtype
 from ptosim.ground.isa.rows import isa
-from ptosim.ground.isa.schema import OpDef, Variant
+from ptosim.ground.isa.schema import OpDef, Variant, dtype
 from ptosim.ground.records import replace
 from ptosim.ground.source import Span
 from ptosim.ground.whole_numbers import whole

@@ -12,7 +12,7 @@ from ptosim.ground.ir.attributes import LITERALS, Dense, attribute_of, token_val
 from ptosim.ground.ir.core import Block, Jump, Node, Operand, Operation, Tok
 from ptosim.ground.ir.program import Function
 from ptosim.ground.ir.types import ErrorType, ScalarType, Type, VectorType
-from ptosim.ground.isa.enums import dtype
+from ptosim.ground.isa.schema import dtype
 from ptosim.ground.nearest import nearest
 from ptosim.ground.source import Span
 from ptosim.language.bind.names import Naming, compatible

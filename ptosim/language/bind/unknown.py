@@ -9,7 +9,7 @@ from functools import lru_cache
 
 from ptosim.ground.diagnostics.model import Diagnostic, Fix, Sink, finding
 from ptosim.ground.ir.core import Operation, Tok
-from ptosim.ground.isa.data import read_toml
+from ptosim.ground.isa.cache import read_toml
 from ptosim.ground.isa.dates import comes_later
 from ptosim.ground.isa.rows import isa
 from ptosim.ground.isa.schema import OpDef

@@ -8,9 +8,8 @@ from typing import Any
 from ptosim.ground.ir.attributes import attr_value, token_value
 from ptosim.ground.ir.core import Node, Operand, Operation, Tok
 from ptosim.ground.ir.types import ErrorType, MemRefType, PtrType, ScalarType, Type, VectorType
-from ptosim.ground.isa.enums import dtype
 from ptosim.ground.isa.rows import Isa
-from ptosim.ground.isa.schema import OpDef
+from ptosim.ground.isa.schema import OpDef, dtype
 from ptosim.ground.source import Span
 from ptosim.language.bind.clauses import WrittenClause, are_clauses
 from ptosim.language.bind.names import Naming, compatible

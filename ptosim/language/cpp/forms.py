@@ -6,10 +6,9 @@ import re
 from functools import lru_cache
 from typing import Any
 
-from ptosim.ground.isa.data import read_toml
-from ptosim.ground.isa.enums import enums
+from ptosim.ground.isa.cache import read_toml
 from ptosim.ground.isa.rows import isa
-from ptosim.ground.isa.schema import OpDef, OperandDef, Variant
+from ptosim.ground.isa.schema import OpDef, OperandDef, Variant, enums
 from ptosim.language.cpp.kinds import UNKNOWN, Cell, Global, Member, Num, Pointer, Struct, Tile
 
 

@@ -6,8 +6,14 @@ from typing import Any
 
 from ptosim.ground.isa.schema import OpDef, OperandDef
 from ptosim.language.build import Typed
-from ptosim.language.cpp.communication import communicate, is_communication
-from ptosim.language.cpp.convolution import img2col, is_conv, operands_of, tiles_of
+from ptosim.language.cpp.communication import (
+    communicate,
+    img2col,
+    is_communication,
+    is_conv,
+    operands_of,
+    tiles_of,
+)
 from ptosim.language.cpp.declared import text
 from ptosim.language.cpp.forms import Matched, attribute, match, raw, row_of, silent, table
 from ptosim.language.cpp.kinds import (

@@ -7,7 +7,7 @@ import re
 from typing import Any
 
 from ptosim.language.cpp import library
-from ptosim.language.cpp.convolution import conv_type
+from ptosim.language.cpp.communication import conv_type
 from ptosim.language.cpp.declared import (
     Declared,
     Overloads,

@@ -6,7 +6,7 @@ from typing import Any
 
 from ptosim.language.build import Typed
 from ptosim.language.cpp import library
-from ptosim.language.cpp.convolution import new_conv
+from ptosim.language.cpp.communication import new_conv
 from ptosim.language.cpp.declared import field_of, has_word, named, text
 from ptosim.language.cpp.evaluate import Expressions
 from ptosim.language.cpp.kinds import (

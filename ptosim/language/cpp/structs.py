@@ -6,8 +6,7 @@ from __future__ import annotations
 from typing import Any
 
 from ptosim.language.cpp.calls import Calls, parameters
-from ptosim.language.cpp.communication import group_member, is_group
-from ptosim.language.cpp.convolution import conv_member, is_conv
+from ptosim.language.cpp.communication import conv_member, group_member, is_conv, is_group
 from ptosim.language.cpp.declared import (
     Declared,
     Overloads,

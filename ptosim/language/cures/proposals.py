@@ -14,50 +14,46 @@ from ptosim.ground.diagnostics.model import Diagnostic, Fix
 from ptosim.ground.isa.dates import DEFAULT_DATE
 from ptosim.ground.isa.rows import isa
 from ptosim.ground.source import Source, Span
-from ptosim.language.cures.addresses import (
-    address,
-    apart,
-    free_address,
-    with_address,
-    without_address,
-)
 from ptosim.language.cures.statements import (
     Edits,
     Group,
     Statement,
     Types,
+    address,
+    apart,
     edit_of,
+    free_address,
     fresh,
     indent_of,
     names_in,
     region_around,
     statement_at,
+    with_address,
+    without_address,
     written_out,
     zero_at,
 )
-from ptosim.language.cures.tiles import (
+from ptosim.language.cures.words import (
+    added_attribute,
     aligned,
     as_row,
+    at_the_start,
     by_columns,
     enough,
     in_memory,
+    key_of_message,
     laid_out,
     like_the_others,
-    of_element,
-    valid,
-    without_clause,
-)
-from ptosim.language.cures.words import (
-    added_attribute,
-    at_the_start,
-    key_of_message,
     literal,
+    of_element,
     on_function,
     other_name,
     other_word,
     returned,
     signs,
+    valid,
     whole_lists,
+    without_clause,
 )
 
 Proposer = Callable[[Diagnostic, Span], Iterator[Edits]]

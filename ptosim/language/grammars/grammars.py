@@ -11,8 +11,8 @@ import re
 from pathlib import Path
 from typing import Any
 
-from ptosim.ground.isa.enums import enums
 from ptosim.ground.isa.rows import isa
+from ptosim.ground.isa.schema import enums
 from ptosim.language.grammars import tree_sitter
 from ptosim.language.syntax.driver import load_tables
 

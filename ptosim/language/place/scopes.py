@@ -10,8 +10,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from copy import copy
 
-from ptosim.ground.ir.chains import add_in_order
-from ptosim.ground.ir.core import Block, Operand, Operation, Region, Value, walk
+from ptosim.ground.ir.core import Block, Operand, Operation, Region, Value, add_in_order, walk
 from ptosim.ground.ir.program import Function, ResolvedModule
 from ptosim.ground.ir.types import MemRefType, PtrType, TileType
 from ptosim.ground.isa.rows import isa

@@ -18,7 +18,7 @@ from ptosim.ground.ir.types import (
     VirtualVRegType,
     VRegType,
 )
-from ptosim.ground.isa.enums import pipe_named
+from ptosim.ground.isa.schema import pipe_named
 from ptosim.language.bind.units import SIMT_ENTRY
 from ptosim.language.verify.rule_views import environment, holds
 

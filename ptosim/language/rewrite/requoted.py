@@ -11,10 +11,9 @@ from ptosim.ground.diagnostics.model import ProgramError, Sink
 from ptosim.ground.ir.core import Module, Node, Operand, Operation, Tok, Value
 from ptosim.ground.ir.types import TileType
 from ptosim.ground.isa.dates import DEFAULT_DATE, check_date
-from ptosim.ground.isa.enums import enums
 from ptosim.ground.isa.examples import example_of
 from ptosim.ground.isa.rows import isa
-from ptosim.ground.isa.schema import OperandDef
+from ptosim.ground.isa.schema import OperandDef, enums
 from ptosim.ground.isa.targets import DEFAULT_TARGET
 from ptosim.ground.records import NamedTuple
 from ptosim.ground.source import Source

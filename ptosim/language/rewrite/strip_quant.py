@@ -12,7 +12,7 @@ from ptosim.ground.diagnostics.model import ProgramError, Sink
 from ptosim.ground.ir.core import Module, Operation
 from ptosim.ground.source import Source
 from ptosim.language.build import Builder
-from ptosim.language.rewrite.edits import Edit, after, before, edited
+from ptosim.language.rewrite.abstract import Edit, after, before, edited
 from ptosim.language.syntax.parser import parse
 from ptosim.machine.quant.mlir.passes import rewritten
 from ptosim.machine.quant.mlir.types import QuantType

@@ -7,8 +7,7 @@ from typing import Any, Protocol
 
 from ptosim.ground.diagnostics.model import Diagnostic, Label, Sink, finding
 from ptosim.ground.ir.core import Tok
-from ptosim.ground.isa.cache import cached
-from ptosim.ground.isa.data import isa_directory
+from ptosim.ground.isa.cache import cached, isa_directory
 from ptosim.ground.records import dataclass
 from ptosim.ground.source import Source, Span
 from ptosim.language.syntax import scanner as tables

@@ -13,7 +13,7 @@ from typing import Any
 from ptosim.ground.diagnostics.model import Sink, finding
 from ptosim.ground.ir.core import MAX_SPELLED, REFUSED, TOO_LONG, Attr, Module, Node, Operation, Tok
 from ptosim.ground.ir.types import ErrorType, ScalarType, Type
-from ptosim.ground.isa.enums import dtypes
+from ptosim.ground.isa.schema import dtypes
 from ptosim.ground.nearest import nearest
 from ptosim.ground.source import Source, Span
 from ptosim.language.syntax.builder import Builder, node, placed

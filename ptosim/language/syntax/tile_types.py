@@ -19,8 +19,8 @@ from ptosim.ground.ir.types import (
     Type,
     VectorType,
 )
-from ptosim.ground.isa.data import TomlTable, read_toml
-from ptosim.ground.isa.enums import dtypes, packed_vector
+from ptosim.ground.isa.cache import TomlTable, read_toml
+from ptosim.ground.isa.schema import dtypes, packed_vector
 from ptosim.ground.nearest import nearest
 from ptosim.ground.records import NamedTuple
 from ptosim.ground.whole_numbers import whole
@@ -165,8 +165,8 @@ def _packed_words() -> str:
 
 def quantised(text: str) -> DType:
     """Return a type of the `quant` dialect as an element type, named as MLIR prints it."""
-    from ptosim.machine.quant.mlir.cursor import MlirFault
     from ptosim.machine.quant.mlir.readers import parse_type as parse_quant
+    from ptosim.machine.quant.mlir.types import MlirFault
 
     try:
         found: Any = parse_quant(text).element

@@ -29,7 +29,7 @@ from ptosim.ground.ir.types import (
     VirtualVRegType,
     VRegType,
 )
-from ptosim.ground.isa.enums import dtype_dates, dtypes
+from ptosim.ground.isa.schema import dtype_dates, dtypes
 from ptosim.language.syntax import tile_types
 from ptosim.language.syntax.tile_types import (
     DatedPart,

@@ -11,8 +11,7 @@ from ptosim.ground.ir.attributes import Enum, TypeText, attr_value
 from ptosim.ground.ir.core import Attr, Operand, Operation, Tok
 from ptosim.ground.ir.types import TileType, Type
 from ptosim.ground.isa.conversions import conversion_name, conversions
-from ptosim.ground.isa.enums import enums
-from ptosim.ground.isa.schema import AttrDef, ElementRule, OpDef, Status
+from ptosim.ground.isa.schema import AttrDef, ElementRule, OpDef, Status, enums
 from ptosim.ground.isa.targets import architecture
 from ptosim.ground.nearest import nearest
 from ptosim.ground.source import Source, Span

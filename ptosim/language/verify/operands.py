@@ -11,8 +11,7 @@ from ptosim.ground.ir.attributes import Enum
 from ptosim.ground.ir.core import Clause, Node, Operand, Operation, Tok, Value
 from ptosim.ground.ir.types import MemRefType, VectorType, ViewType
 from ptosim.ground.isa.dates import holds
-from ptosim.ground.isa.enums import enums
-from ptosim.ground.isa.schema import OpDef, OperandDef
+from ptosim.ground.isa.schema import OpDef, OperandDef, enums
 from ptosim.ground.nearest import nearest
 from ptosim.ground.source import Source, Span
 from ptosim.language.bind.bind import operand_kinds

@@ -30,8 +30,7 @@ from ptosim.ground.ir.types import (
     VirtualVRegType,
     VRegType,
 )
-from ptosim.ground.isa.enums import enums
-from ptosim.ground.isa.schema import AttrDef, OperandDef, compile_expr
+from ptosim.ground.isa.schema import AttrDef, OperandDef, compile_expr, enums
 from ptosim.language.verify import (  # noqa: F401 - register predicates
     tile_rules,
     vector_rules,

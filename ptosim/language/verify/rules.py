@@ -12,9 +12,9 @@ from typing import Any, TypeVar
 
 from ptosim.ground.ir.types import BLOCK_BITS, DType, ScalarType, StructType, TileType
 from ptosim.ground.isa.conversions import LaneConversion, conversion, lane_conversion, simt_rounding
-from ptosim.ground.isa.enums import enums
+from ptosim.ground.isa.schema import enums
 from ptosim.ground.records import dataclass, replace
-from ptosim.machine.layout import box_shape
+from ptosim.machine.tile import box_shape
 
 
 class Fault(str):

@@ -15,7 +15,7 @@ from typing import Any
 from ptosim.ground.diagnostics.model import Diagnostic, Label, finding
 from ptosim.ground.ir.core import Operation
 from ptosim.ground.ir.program import Function, ResolvedModule
-from ptosim.ground.isa.data import TomlTable, read_toml
+from ptosim.ground.isa.cache import TomlTable, read_toml
 from ptosim.ground.isa.dates import holds
 from ptosim.ground.isa.schema import compile_expr
 from ptosim.ground.records import dataclass

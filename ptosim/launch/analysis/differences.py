@@ -16,12 +16,11 @@ from ptosim.ground.diagnostics.model import (
 )
 from ptosim.ground.errors import BudgetError, PtosimError, UsageError
 from ptosim.ground.ir.program import Function
-from ptosim.ground.isa.profiles import make_profile
+from ptosim.ground.isa.dates import make_profile
 from ptosim.ground.records import dataclass, field
 from ptosim.language.place.cores import peer_functions
 from ptosim.launch.analysis.memory_map import memory_map
-from ptosim.launch.choices import Choices
-from ptosim.launch.compare import Comparison, compare
+from ptosim.launch.compare import Choices, Comparison, compare
 from ptosim.launch.description import Tolerance
 from ptosim.launch.hard import Use, redrawn, uses
 from ptosim.launch.prepared import Redraw

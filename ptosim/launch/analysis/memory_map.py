@@ -13,10 +13,10 @@ from typing import Any
 from ptosim.engine.core.bound import Inst
 from ptosim.ground.diagnostics.model import Sink
 from ptosim.ground.ir.core import Value
-from ptosim.ground.isa.profiles import Profile
+from ptosim.ground.isa.dates import Profile
 from ptosim.ground.isa.schema import Role
 from ptosim.ground.isa.targets import SpaceDef, machine
-from ptosim.ground.notebook import Shown
+from ptosim.ground.progress import Shown
 from ptosim.ground.records import dataclass, field, replace
 from ptosim.ground.source import Source
 from ptosim.language.frontend import Front

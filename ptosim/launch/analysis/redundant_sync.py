@@ -14,7 +14,7 @@ from ptosim.ground.isa.targets import machine
 from ptosim.ground.records import dataclass
 from ptosim.ground.source import Source, Span
 from ptosim.language.frontend import Front, FrontOptions, run_frontend
-from ptosim.language.rewrite.edits import Edit, edited, line_of
+from ptosim.language.rewrite.abstract import Edit, edited, line_of
 from ptosim.launch.dry_run import follow
 from ptosim.launch.program import LoadedProgram
 from ptosim.machine.effects.row import flag_key

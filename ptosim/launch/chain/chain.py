@@ -23,7 +23,7 @@ from ptosim.launch import array_files as values
 from ptosim.launch.arguments import Alias, array_argument, scalar_argument
 from ptosim.launch.chain.file import ChainFile, KernelEntry, LaunchEntry, read_chain
 from ptosim.launch.chain.ledger import Stage, Streams
-from ptosim.launch.choices import Choices
+from ptosim.launch.compare import Choices
 from ptosim.launch.description import Tolerance
 from ptosim.launch.program import LoadedProgram
 from ptosim.launch.sources import described

@@ -10,7 +10,7 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Generic, TypeVar
 
-from ptosim.engine.watch.uses import GlobalUse
+from ptosim.engine.watch.reach import GlobalUse
 from ptosim.ground.diagnostics.model import Diagnostic, Label, finding
 from ptosim.ground.records import dataclass, field, replace
 from ptosim.ground.source import Span

@@ -10,14 +10,14 @@ import numpy as np
 
 from ptosim.engine.core.execute import executing
 from ptosim.engine.watch.monitor import Monitor
-from ptosim.engine.watch.uses import GlobalUse, global_uses
+from ptosim.engine.watch.reach import GlobalUse, global_uses
 from ptosim.ground import progress
 from ptosim.ground.diagnostics.model import DescriptionError, Diagnostic, Sink, Trap, finding
 from ptosim.ground.errors import UsageError
 from ptosim.ground.ir.types import MemRefType, PackedDType, PtrType, Type
 from ptosim.ground.isa.costs import lowest_confidence
 from ptosim.ground.limits import Limits, within
-from ptosim.ground.notebook import Shown
+from ptosim.ground.progress import Shown
 from ptosim.ground.records import dataclass, field, replace
 from ptosim.launch.chain.chain import Bound, Chain
 from ptosim.launch.chain.ledger import BufferUse, Ledger

@@ -10,7 +10,7 @@ from typing import Any
 from ptosim.engine.paths.forms import DATA, Assignment
 from ptosim.ground.diagnostics.model import Diagnostic, Severity, finding
 from ptosim.ground.errors import BudgetError, PtosimError
-from ptosim.ground.isa.profiles import Profile
+from ptosim.ground.isa.dates import Profile
 from ptosim.ground.records import replace
 from ptosim.ground.source import Span
 from ptosim.language.frontend import Front

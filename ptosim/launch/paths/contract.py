@@ -9,7 +9,7 @@ from ptosim.ground.diagnostics.model import Severity
 from ptosim.ground.ir.core import Operation, Value
 from ptosim.ground.ir.program import Function
 from ptosim.ground.ir.types import PtrType, ScalarType
-from ptosim.ground.isa.profiles import Profile
+from ptosim.ground.isa.dates import Profile
 from ptosim.language.frontend import Front
 from ptosim.language.same_blocks import global_windows, roots_of
 from ptosim.language.toolchains import Promise, promises_of, tells_core

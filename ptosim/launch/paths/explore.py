@@ -24,13 +24,13 @@ from ptosim.engine.paths.scalars import ROUNDS, GoesOn
 from ptosim.engine.paths.watch import Paths, Void
 from ptosim.ground.errors import PtosimError
 from ptosim.ground.ir.types import ScalarType
-from ptosim.ground.isa.profiles import Profile
+from ptosim.ground.isa.dates import Profile
 from ptosim.ground.records import dataclass, field
 from ptosim.language import toolchains
 from ptosim.language.frontend import Front
 from ptosim.language.toolchains import most_blocks, promises_of
 from ptosim.launch.dry_run import BUDGET, PLACES, Followed, followed
-from ptosim.launch.extents import only_read
+from ptosim.launch.generated import only_read
 from ptosim.launch.launch import Kept, Launch
 from ptosim.launch.paths.solve import (
     Space,

@@ -21,7 +21,7 @@ from ptosim.engine.paths.scalars import ROUNDS
 from ptosim.ground.diagnostics.model import Diagnostic, Severity, finding, recoded
 from ptosim.ground.errors import BudgetError, PtosimError, UsageError
 from ptosim.ground.ir.types import ScalarType
-from ptosim.ground.isa.profiles import Profile
+from ptosim.ground.isa.dates import Profile
 from ptosim.ground.processes import uncollected
 from ptosim.ground.records import NamedTuple, dataclass, field, replace
 from ptosim.ground.source import Span

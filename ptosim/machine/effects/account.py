@@ -34,8 +34,7 @@ from ptosim.machine.effects.strided import (
     tile_bytes,
     view_bytes,
 )
-from ptosim.machine.layout import round_up
-from ptosim.machine.tile import TileRef, tile_ref
+from ptosim.machine.tile import TileRef, round_up, tile_ref
 from ptosim.machine.values import GmView, Memory, Pointer
 
 UNDEFINED, DEFINED, PADDING, CLOBBERED, SCRATCHED, HIDDEN, TAINTED = range(7)

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import DTypeLike
 
 from ptosim.ground.errors import IsaDataError, UsageError
-from ptosim.ground.isa.data import read_toml
+from ptosim.ground.isa.cache import read_toml
 from ptosim.ground.nearest import nearest
 from ptosim.ground.records import dataclass
 

@@ -14,7 +14,7 @@ from ptosim.engine.core.engine import Engine
 from ptosim.ground.diagnostics.catalog import catalog
 from ptosim.ground.diagnostics.model import Diagnostic
 from ptosim.ground.ir.core import Operation
-from ptosim.ground.isa.data import read_toml
+from ptosim.ground.isa.cache import read_toml
 from ptosim.ground.records import dataclass, replace
 from ptosim.launch.program import LoadedProgram
 from ptosim.machine.core import Core

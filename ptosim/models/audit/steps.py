@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ptosim.ground.errors import UsageError
-from ptosim.ground.isa.data import read_toml
+from ptosim.ground.isa.cache import read_toml
 from ptosim.ground.records import dataclass, field
 from ptosim.machine.quant.parameters import Scheme, scheme, schemes
 from ptosim.models.quant import diff

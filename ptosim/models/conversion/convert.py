@@ -32,8 +32,7 @@ from ptosim.models.onnx_model import Graph, GraphNode, graph_of
 from ptosim.models.onnx_nodes import Lowering, matrices_of
 from ptosim.models.onnx_run import Line, Outcome, Step, every_value
 from ptosim.models.quant import diff
-from ptosim.models.quant.calibration import clipped_share
-from ptosim.models.quant.causes import Verdict, judge
+from ptosim.models.quant.causes import Verdict, clipped_share, judge
 from ptosim.models.quant.diff import Setting
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ import numpy as np
 from ptosim.ground.errors import UsageError
 from ptosim.ground.files import write_file
 from ptosim.ground.records import dataclass
-from ptosim.machine.quant.mlir.cursor import float_text
+from ptosim.machine.quant.mlir.types import float_text
 from ptosim.machine.quant.parameters import storage
 from ptosim.models.conversion.convert import Conversion, Error, Row
 from ptosim.models.conversion.speed import Cost, costs_of, headline, reasons, sizes

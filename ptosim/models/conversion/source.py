@@ -22,12 +22,12 @@ from ptosim.ground.diagnostics.model import (
 from ptosim.ground.errors import UsageError
 from ptosim.ground.records import dataclass, field
 from ptosim.launch.array_files import load_npz
-from ptosim.launch.choices import Choices
+from ptosim.launch.compare import Choices
 from ptosim.machine.quant.parameters import of_array
 from ptosim.models import onnx_functions, onnx_model, onnx_nodes
 from ptosim.models.conversion import mlir_source
-from ptosim.models.front import blocks, folding, recurrent, rewrites, runtime_operators, shapes
-from ptosim.models.front.folding import QUANTISING
+from ptosim.models.front import blocks, recurrent, rewrites, runtime_operators, shapes
+from ptosim.models.front.shapes import QUANTISING
 from ptosim.models.fusion.groups import PRODUCTS
 from ptosim.models.onnx_model import OPSET, Graph
 from ptosim.models.onnx_nodes import OPERATORS
@@ -291,9 +291,9 @@ def front(
         notes += runtime_operators.standard(made)
         shapes.give_outputs(made, runs[0])
     onnx_model.graph_of(made)
-    notes += folding.fold(made, runs)
+    notes += shapes.fold(made, runs)
     made = runtime_operators.written_out(_upgraded(onnx, made), OPERATORS)
-    folding.fold(made, runs)
+    shapes.fold(made, runs)
     return made, notes
 
 
@@ -318,7 +318,7 @@ def load_quantised(path: str | Path, arrays: Mapping[str, np.ndarray]) -> tuple[
     shapes.fix(proto, {}, sizes)
     shapes.give_outputs(proto, sizes)
     onnx_model.graph_of(proto)
-    notes += folding.fold(proto, [sizes])
+    notes += shapes.fold(proto, [sizes])
     rewrites.for_kernels(proto)
     _name_nodes(proto)
     return onnx_model.graph_of(proto), notes

@@ -23,7 +23,7 @@ from ptosim.models.explore import GROUP
 from ptosim.models.fusion.groups import limits_of
 from ptosim.models.mx_kernels import FORMATS, Format
 from ptosim.models.onnx_model import Graph, GraphNode, Writer
-from ptosim.models.quant import calibration
+from ptosim.models.quant import causes
 from ptosim.models.quant.statistics import amax
 
 if TYPE_CHECKING:
@@ -43,7 +43,7 @@ class Settings:
     """How a model is quantised."""
 
     method: str = "minmax"
-    percentile: float = calibration.PERCENTILE
+    percentile: float = causes.PERCENTILE
     activations: str = "i8"
     per_channel: bool = True
     scales: str = "short"  # or f32
@@ -99,21 +99,21 @@ def choose(
 ) -> Types:
     """Return the types of a plan; `values` are those that the float model gave, by name."""
     out = storage(settings.activations)
-    seen = {n: calibration.limits(values[n], "minmax") for n in plan.users}
+    seen = {n: causes.limits(values[n], "minmax") for n in plan.users}
     covered = {
-        n: calibration.limits(values[n], settings.method, settings.percentile) for n in plan.users
+        n: causes.limits(values[n], settings.method, settings.percentile) for n in plan.users
     }
     for names in plan.coupled:
         joint = min(covered[n][0] for n in names), max(covered[n][1] for n in names)
         covered |= dict.fromkeys(names, joint)
-    free = {n: calibration.affine(*covered[n], out) for n in plan.users}
+    free = {n: causes.affine(*covered[n], out) for n in plan.users}
     depth = {x.name: values[x.node.inputs[0]][0].shape[-1] for x in plan.layers}
     room = {x.name: _room(graph, x, free, out, settings, depth[x.name]) for x in plan.layers}
     ends = _ends(graph)
     points = {}
     for name in plan.users:
         bits = _point_bits(name, plan, room) if settings.scales == "short" else None
-        scale, zero = calibration.affine(*covered[name], out, bits, ends.get(name))
+        scale, zero = causes.affine(*covered[name], out, bits, ends.get(name))
         points[name] = PointType(seen[name], covered[name], scale, zero, bits)
     for names in plan.coupled:
         widest = max((points[n] for n in names), key=lambda p: float(p.scale))
@@ -189,7 +189,7 @@ def _weight_scale(
     weights: np.ndarray, layer: Layer, settings: Settings, bits: int | None
 ) -> np.ndarray:
     axis = _channel_axis(weights, layer, settings)
-    return calibration.symmetric(amax(weights, axis), storage("i8"), bits)
+    return causes.symmetric(amax(weights, axis), storage("i8"), bits)
 
 
 def _codes(weights: np.ndarray, scale: np.ndarray, layer: Layer, settings: Settings) -> np.ndarray:
@@ -319,7 +319,7 @@ def choose_blocks(
     none = np.ones((), np.float32), np.zeros((), np.int8)
     points = {}
     for name in plan.users:
-        seen = calibration.limits(values[name])
+        seen = causes.limits(values[name])
         points[name] = PointType(seen, seen, *none, None, word)
     types = Types(points, {}, {})
     for layer in plan.layers:

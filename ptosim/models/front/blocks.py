@@ -15,7 +15,7 @@ from ptosim.ground.errors import UsageError
 from ptosim.models.explore import GROUP
 from ptosim.models.front.edits import Editor, attributes
 from ptosim.models.front.rewrites import Rule, Shapes, apply, gathered
-from ptosim.models.quant.integer_ops import Window
+from ptosim.models.quant.scaled import Window
 
 if TYPE_CHECKING:
     from onnx import ModelProto, NodeProto

@@ -18,7 +18,7 @@ from ptosim.models.kernel_runner import KernelRunner
 from ptosim.models.mx_kernels import FORMATS, Format, Scaled
 from ptosim.models.onnx_model import GraphNode
 from ptosim.models.onnx_nodes import Lowering
-from ptosim.models.quant.onnx.schema import Input, Node
+from ptosim.models.quant.onnx.rules import Input, Node
 
 STATEMENT = (
     "products of codes are exact; their f32 sums depend on the order, which is not the reference's"

@@ -18,7 +18,7 @@ from ptosim.models.kernel_runner import type_word
 from ptosim.models.kernels import Frame
 from ptosim.models.onnx_floats import BINARY, BY_ROWS, Ends
 from ptosim.models.onnx_nodes import Lowering
-from ptosim.models.quant.onnx.schema import Node
+from ptosim.models.quant.onnx.rules import Node
 
 ELEMENTS = kernels.ELEMENTS // 2
 """Elements of a tile: with the temporaries of both ends it fits the smaller of the targets."""

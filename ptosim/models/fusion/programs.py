@@ -21,9 +21,9 @@ from ptosim.models.kernel_builder import KernelBuilder, TileValue
 from ptosim.models.kernel_runner import KernelRunner, OnSums
 from ptosim.models.onnx_nodes import Lowering, integers, matrices_of, per_filter, result_shape
 from ptosim.models.plan import OFFSETS
-from ptosim.models.quant.integer_ops import Window, convolve
 from ptosim.models.quant.onnx.ops import window_of
-from ptosim.models.quant.onnx.schema import Input, Node
+from ptosim.models.quant.onnx.rules import Input, Node
+from ptosim.models.quant.scaled import Window, convolve
 
 _STEP = 12
 """Bits of the fraction of factors in sums of integers."""

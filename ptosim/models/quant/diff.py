@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from ptosim.ground.errors import UsageError
-from ptosim.ground.isa.data import read_toml
+from ptosim.ground.isa.cache import read_toml
 from ptosim.ground.progress import part_done
 from ptosim.ground.records import dataclass
 from ptosim.machine.quant.granularity import PIECE, check_alike, covering, normal_axis, spread

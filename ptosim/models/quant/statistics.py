@@ -11,8 +11,7 @@ from ptosim.ground.errors import UsageError
 from ptosim.ground.records import dataclass
 from ptosim.machine.quant.fake_quant import fake_quant_type
 from ptosim.machine.quant.granularity import PIECE, normal_axis, pieces
-from ptosim.machine.quant.mlir.cursor import float_text
-from ptosim.machine.quant.mlir.types import UniformType
+from ptosim.machine.quant.mlir.types import UniformType, float_text
 from ptosim.machine.quant.parameters import Storage
 
 

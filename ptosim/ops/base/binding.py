@@ -19,7 +19,7 @@ from ptosim.ground.diagnostics.model import Diagnostic, finding
 from ptosim.ground.errors import OpFault
 from ptosim.ground.ir.core import Operation, Value
 from ptosim.ground.ir.types import TileType
-from ptosim.ground.isa.profiles import Profile
+from ptosim.ground.isa.dates import Profile
 from ptosim.ground.records import dataclass, field
 from ptosim.ground.source import Span
 from ptosim.machine.core import CUBE_SPACES, Core, Machine
@@ -34,8 +34,7 @@ from ptosim.machine.effects.strided import (
     strided,
 )
 from ptosim.machine.gm import GmBuffer, ViewSpec, strided_view
-from ptosim.machine.layout import round_up
-from ptosim.machine.tile import Tile, TileRef
+from ptosim.machine.tile import Tile, TileRef, round_up
 from ptosim.machine.values import GmView
 from ptosim.ops.base.orders import Sync
 

@@ -16,8 +16,8 @@ from ptosim.ground.errors import UsageError
 from ptosim.ground.ir.attributes import Enum
 from ptosim.ground.ir.core import Operand, Operation
 from ptosim.ground.ir.types import DType, ScalarType, TileType, Type
-from ptosim.ground.isa.enums import enums
-from ptosim.ground.isa.profiles import Profile
+from ptosim.ground.isa.dates import Profile
+from ptosim.ground.isa.schema import enums
 from ptosim.ground.records import dataclass
 from ptosim.machine.core import Core, Machine
 

@@ -22,7 +22,7 @@ from ptosim.ground.installed import installed
 from ptosim.ground.ir.core import Operand, Operation
 from ptosim.ground.ir.types import TileType
 from ptosim.ground.isa.cache import cached
-from ptosim.ground.isa.profiles import Profile
+from ptosim.ground.isa.dates import Profile
 from ptosim.ground.isa.rows import isa
 from ptosim.ops.base.binding import OpFault
 from ptosim.ops.base.context import Action, ValueContext

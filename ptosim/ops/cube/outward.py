@@ -26,7 +26,7 @@ from ptosim.ops.move.transfer import (
     read_window,
     write_window,
 )
-from ptosim.ops.sync import fifo_epilogue
+from ptosim.ops.sync import fifo_ends
 
 # What leaves an accumulator tile: the fixpipe scales, applies ReLU and converts on the way.
 #
@@ -187,9 +187,9 @@ def set_quant(op: Binding) -> Commit:
     """The quantisation word for accumulators that leave without one of their own, or the place of a
     word for each column. On a pipe that converts (August 2026) they belong to the pipe."""
     if op.has("scale"):
-        return fifo_epilogue.set_scalar(op)
+        return fifo_ends.set_scalar(op)
     if op.has("scaling_tile"):
-        return fifo_epilogue.set_vector(op)
+        return fifo_ends.set_vector(op)
     registers, is_word = op.core.registers, op.has("value")
     name, other = ("quant.word", "quant.table") if is_word else ("quant.table", "quant.word")
     given = int(op.scalar("value")) if is_word else op.tile("fp").addr

@@ -9,7 +9,7 @@ from __future__ import annotations
 from ptosim.ground.ir.core import Operand, Operation
 from ptosim.ground.records import dataclass
 from ptosim.language.build import Typed
-from ptosim.ops.lower import fp4
+from ptosim.ops.lower import casts
 from ptosim.ops.lower.operands import (
     NotExpandable,
     TileUse,
@@ -278,9 +278,9 @@ def _third_stage(mx: Mx, out: Writer, p: Pointers, at: str, scale: str, count: i
         )
     product = out.binary("vmul", x, scale, out.every(), "f32")
     if mx.width == 4:
-        code = fp4.encode(out, product, "f4E2M1FN")
+        code = casts.encode(out, product, "f4E2M1FN")
         chosen = out.first(count // 2)
-        out.store(fp4.pack(out, code), "i32", p.dst, "ui8", out.part(at), chosen, "PK4_B32")
+        out.store(casts.pack(out, code), "i32", p.dst, "ui8", out.part(at), chosen, "PK4_B32")
         return
     # A conversion that saturates makes zero of NaN; the code of a NaN is 7F without a sign.
     code = out.cast(out.convert(product, "f32", "f8E4M3FN", "P0"), "f8E4M3FN", "i32")

@@ -27,7 +27,7 @@ from ptosim.ops.lower.operands import (
 )
 from ptosim.ops.lower.writer import Writer, bits, mask_of, vreg
 from ptosim.ops.tile.gather import KEPT
-from ptosim.ops.tile.histogram import counted_byte
+from ptosim.ops.tile.sort import counted_byte
 
 _INDEX = {32: "i32", 16: "i16"}
 """Elements of the indices, by the width of what they gather."""

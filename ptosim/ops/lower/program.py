@@ -13,9 +13,9 @@ from ptosim.ground.records import dataclass, field
 from ptosim.ground.source import Source
 from ptosim.language.build import text_of
 from ptosim.language.frontend import Front, FrontOptions, run_frontend
-from ptosim.language.rewrite.edits import Edit, edited, indent_of
+from ptosim.language.rewrite.abstract import Edit, edited, indent_of
 from ptosim.ops.lower import casts as convert
-from ptosim.ops.lower import compare, elementwise, mx, parts, places, rows
+from ptosim.ops.lower import compare, elementwise, mx, places, rows
 from ptosim.ops.lower.logical.names import has_logical
 from ptosim.ops.lower.logical.physical import VIEWS
 from ptosim.ops.lower.logical.program import replacements
@@ -25,7 +25,7 @@ from ptosim.ops.lower.writer import Writer
 TARGET = "a5"
 ADDRESSES = ("tile_buf_addr", "castptr", "tile_valid_rows", "tile_valid_cols")
 """What the scalar unit does: no instruction of the vector unit."""
-FAMILIES = (compare, convert, elementwise, mx, parts, places, rows)
+FAMILIES = (compare, convert, elementwise, mx, compare, places, rows)
 """The modules whose expansions are registered."""
 
 

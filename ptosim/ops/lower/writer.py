@@ -14,7 +14,7 @@ from typing import overload
 from ptosim.ground.ir.core import Node, Operation, Value
 from ptosim.ground.ir.types import REGISTER_BYTES, TileType
 from ptosim.ground.isa.conversions import lane_conversion
-from ptosim.ground.isa.enums import dtype
+from ptosim.ground.isa.schema import dtype
 from ptosim.ground.records import dataclass
 from ptosim.language.build import Builder, Item, Typed, Words
 

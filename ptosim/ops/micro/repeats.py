@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from ptosim.ground.ir.core import Operation
-from ptosim.ground.isa.profiles import Profile
+from ptosim.ground.isa.dates import Profile
 from ptosim.ground.records import dataclass
 from ptosim.machine.core import SLOT_MASKS, Core
 from ptosim.machine.numbers import lanes as numerics

@@ -15,10 +15,9 @@ import numpy as np
 from ptosim.ground.diagnostics.model import Label, finding
 from ptosim.ground.ir.core import Operation
 from ptosim.ground.ir.types import DType, MemRefType, PtrType, ScalarType, Type, VectorType
-from ptosim.ground.isa.enums import dtype
+from ptosim.ground.isa.schema import dtype
 from ptosim.ground.records import NamedTuple, dataclass, field
-from ptosim.machine.core import Core, Machine
-from ptosim.machine.simt import WARP
+from ptosim.machine.core import WARP, Core, Machine
 from ptosim.machine.storage import view_dtype
 from ptosim.machine.tile import TileRef
 from ptosim.machine.values import Fragment, GmView, Memory, Pointer, near

@@ -23,6 +23,7 @@ from ptosim.ops.base.binding import Binding, OpFault, check_valid
 from ptosim.ops.base.functions import Commit, kernel, nothing
 from ptosim.ops.base.orders import Alloc, FifoUse, Free, Pop, Push
 from ptosim.ops.sync.fifo_ends import (
+    converted,
     direction_of,
     end_of,
     free_slots,
@@ -34,7 +35,6 @@ from ptosim.ops.sync.fifo_ends import (
     split_of,
     tokens,
 )
-from ptosim.ops.sync.fifo_epilogue import converted
 
 # FIFOs whose entries are the slots in global memory themselves: the producer takes a free one as a
 # view, fills it and pushes it; the consumer pops the same view, reads it and gives it back.

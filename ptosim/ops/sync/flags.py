@@ -13,7 +13,7 @@ from ptosim.ground.errors import LimitError
 from ptosim.ground.ir.attributes import Enum
 from ptosim.ground.ir.core import Operand, Operation
 from ptosim.ground.ir.types import HandleType
-from ptosim.ground.isa.enums import enums, pipe_named
+from ptosim.ground.isa.schema import enums, pipe_named
 from ptosim.language.toolchains import is_micro, is_on_tiles
 from ptosim.machine.core import Core
 from ptosim.machine.unknown import Unknown

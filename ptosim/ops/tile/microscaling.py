@@ -6,8 +6,8 @@ import numpy as np
 
 from ptosim.ground.ir.attributes import Enum, attr_value
 from ptosim.ground.ir.core import Operation
-from ptosim.ground.isa.enums import enums
-from ptosim.ground.isa.profiles import Profile
+from ptosim.ground.isa.dates import Profile
+from ptosim.ground.isa.schema import enums
 from ptosim.ground.records import dataclass
 from ptosim.machine.numbers.mx import quantizer
 from ptosim.machine.numbers.rounding import noise

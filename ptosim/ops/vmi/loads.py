@@ -9,7 +9,7 @@ import numpy as np
 
 from ptosim.ground.ir.core import Operation
 from ptosim.ground.ir.types import BLOCK_BYTES, REGISTER_BYTES
-from ptosim.ground.isa.profiles import Profile
+from ptosim.ground.isa.dates import Profile
 from ptosim.machine.core import Core
 from ptosim.machine.logical import LogicalMask
 from ptosim.machine.numbers.integers import unsigned

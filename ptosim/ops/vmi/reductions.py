@@ -14,7 +14,7 @@ from collections.abc import Callable
 import numpy as np
 
 from ptosim.ground.ir.core import Operation
-from ptosim.ground.isa.profiles import Profile
+from ptosim.ground.isa.dates import Profile
 from ptosim.machine.logical import LogicalMask
 from ptosim.machine.numbers import lanes as numerics
 from ptosim.machine.numbers.formats import BF16

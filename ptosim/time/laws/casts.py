@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from ptosim.ground.ir.types import MAX_REPEATS, REGISTER_BYTES
 from ptosim.ground.isa.costs import CostRow
-from ptosim.ground.isa.enums import DType
+from ptosim.ground.isa.schema import DType
 from ptosim.time.laws.cost import Cost, Request, Stage
 from ptosim.time.laws.functions import Body, Function, Nest, frame_stage, nest_by_rows, nest_in_line
 from ptosim.time.laws.repeats import chain, instruction_stage

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from ptosim.ground.ir.types import DType, TileType
 from ptosim.ground.isa.costs import CostTable, cost_entries
-from ptosim.ground.isa.enums import dtype
+from ptosim.ground.isa.schema import dtype
 from ptosim.ground.records import replace
 from ptosim.time.laws import casts as convert
 from ptosim.time.laws import functions, repeats, tquant, transfer

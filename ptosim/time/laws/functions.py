@@ -17,7 +17,7 @@ from math import ceil
 
 from ptosim.ground.ir.types import BLOCK_BYTES, MAX_REPEATS
 from ptosim.ground.isa.costs import CostRow, CostTable, lowest_confidence, vector_units
-from ptosim.ground.isa.enums import DType
+from ptosim.ground.isa.schema import DType
 from ptosim.ground.records import dataclass
 from ptosim.time.laws.cost import Cost, Request, Stage
 from ptosim.time.laws.repeats import chain, instruction_stage, row_by_row

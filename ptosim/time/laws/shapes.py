@@ -9,7 +9,7 @@ from typing import Any
 
 from ptosim.ground.ir.types import REGISTER_BYTES, DType, TileType
 from ptosim.ground.records import NamedTuple, dataclass, field
-from ptosim.machine.layout import SCALE_MEMORIES
+from ptosim.machine.tile import SCALE_MEMORIES
 
 """Bytes that one repeat of a vector instruction covers, on both targets."""
 

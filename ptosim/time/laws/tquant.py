@@ -25,7 +25,7 @@ from math import prod
 from ptosim.ground.diagnostics.model import UnsupportedError, finding
 from ptosim.ground.ir.types import REGISTER_BYTES
 from ptosim.ground.isa.costs import CostRow
-from ptosim.ground.isa.enums import dtype
+from ptosim.ground.isa.schema import dtype
 from ptosim.ground.records import dataclass, replace
 from ptosim.time.laws.casts import conversion_stage, dequantising_stage
 from ptosim.time.laws.cost import Cost, Movement, Request, Stage, derived

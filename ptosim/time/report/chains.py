@@ -10,7 +10,7 @@ from math import floor
 from typing import Any
 
 from ptosim.ground.isa.costs import lowest_confidence
-from ptosim.ground.isa.stages import stage_text
+from ptosim.ground.isa.overlay import stage_text
 from ptosim.ground.records import dataclass, field
 from ptosim.time.laws.cost import Cost, Stage
 from ptosim.time.report.figures import Figures

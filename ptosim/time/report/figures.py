@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from ptosim.ground.isa.costs import CostTable, error_of, lowest_confidence
 from ptosim.ground.isa.targets import machine
-from ptosim.ground.notebook import Shown
+from ptosim.ground.progress import Shown
 from ptosim.ground.records import dataclass
 from ptosim.time.chip import Blocks
 from ptosim.time.laws.cost import Cost, Movement

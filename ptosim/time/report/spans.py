@@ -15,8 +15,8 @@ from ptosim.ground.records import NamedTuple, dataclass, field
 from ptosim.time.pipes.records import Repeat, Times, cause_of
 from ptosim.time.pipes.steps import PIPES, Step
 from ptosim.time.pipes.timers import CoreTimer
-from ptosim.time.report.equal_cores import alike_cores
 from ptosim.time.report.figures import Figures
+from ptosim.time.report.totals import alike_cores
 
 MOST = 20_000
 """Operations of a core that are listed; periods beyond that are one span."""

@@ -9,12 +9,11 @@ from collections.abc import Iterable, Iterator
 from functools import lru_cache
 
 from ptosim.ground.ir.types import SPACE_SYNONYMS
-from ptosim.ground.isa.data import read_toml
+from ptosim.ground.isa.cache import read_toml
 from ptosim.ground.isa.dates import holds
-from ptosim.ground.isa.enums import enums
 from ptosim.ground.isa.examples import all_examples, example_of
 from ptosim.ground.isa.rows import isa
-from ptosim.ground.isa.schema import OpDef, Status
+from ptosim.ground.isa.schema import OpDef, Status, enums
 from ptosim.ground.records import replace
 from ptosim.language.bind.clauses import describe
 from ptosim.language.syntax.tile_types import TILE_KEYS

@@ -11,8 +11,7 @@ from ptosim.ground.ir.attributes import Enum
 from ptosim.ground.ir.core import Operand, Operation, Tok, Value
 from ptosim.ground.ir.program import Function
 from ptosim.ground.ir.types import MultiTileType, TileType
-from ptosim.ground.isa.enums import enums, pipe_named
-from ptosim.ground.isa.schema import OpDef, Role
+from ptosim.ground.isa.schema import OpDef, Role, enums, pipe_named
 from ptosim.ground.isa.targets import machine
 from ptosim.ground.records import NamedTuple
 from ptosim.language.place.cores import sharing

@@ -12,14 +12,14 @@ from ptosim.ground.errors import PtosimError
 from ptosim.ground.ir.program import Function
 from ptosim.ground.isa.examples import example_of
 from ptosim.ground.isa.rows import isa
-from ptosim.tools.lsp import colours, edits, outline, refactor, relations
+from ptosim.tools.lsp import outline, refactor, relations
 from ptosim.tools.lsp.completion import MOST, Offer, offers_at, signature_at
 from ptosim.tools.lsp.document import Document
-from ptosim.tools.lsp.edits import Places
 from ptosim.tools.lsp.hover import WIDTH
 from ptosim.tools.lsp.hover import hints as hints_between
 from ptosim.tools.lsp.hover import hover as hovered
 from ptosim.tools.lsp.names import Kind, Word
+from ptosim.tools.lsp.refactor import Places
 from ptosim.tools.lsp.relations import Way
 from ptosim.tools.lsp.server import EVENTS, PtoServer, diagnostic
 from ptosim.views.operations import card
@@ -204,7 +204,7 @@ def memory(ls: PtoServer, params: Any) -> list[dict[str, Any]]:
 def prepare_rename(ls: PtoServer, params: types.PrepareRenameParams) -> types.Range | None:
     """Whether a name can have another."""
     document, places = _asked(ls, params)
-    word = edits.renamable(document, places.offset(params.position))
+    word = refactor.renamable(document, places.offset(params.position))
     return None if word is None else places.range(word.start, word.end)
 
 
@@ -212,7 +212,7 @@ def rename(ls: PtoServer, params: types.RenameParams) -> types.WorkspaceEdit | N
     """Another name, wherever it is used."""
     document, places = _asked(ls, params)
     try:
-        made = edits.renamed(document, places.offset(params.position), params.new_name)
+        made = refactor.renamed(document, places.offset(params.position), params.new_name)
     except PtosimError as problem:
         raise JsonRpcInvalidParams(str(problem)) from problem
     return types.WorkspaceEdit({params.text_document.uri: places.edits(made)})
@@ -247,7 +247,7 @@ def semantic(ls: PtoServer, params: types.SemanticTokensParams) -> types.Semanti
     """What each word is."""
     uri = params.text_document.uri
     scope = ls.scope(uri)
-    words = () if scope.document.source.is_cpp else colours.by_line(scope)
+    words = () if scope.document.source.is_cpp else outline.by_line(scope)
     data = ls.places(uri).tokens(words)
     return types.SemanticTokens(data=data, result_id=ls.keep_tokens(uri, data))
 
@@ -261,7 +261,7 @@ def semantic_changes(
     found = semantic(ls, types.SemanticTokensParams(params.text_document))
     if before is None:
         return found
-    start, gone, come = colours.changes(before, found.data)
+    start, gone, come = outline.changes(before, found.data)
     edits_ = [types.SemanticTokensEdit(start, gone, come)] if gone or come else []
     return types.SemanticTokensDelta(edits_, result_id=found.result_id)
 
@@ -270,7 +270,7 @@ def semantic_range(ls: PtoServer, params: types.SemanticTokensRangeParams) -> ty
     """What each word of some lines is."""
     uri = params.text_document.uri
     first, last = params.range.start.line, params.range.end.line
-    words = colours.by_line(ls.scope(uri), first, last)
+    words = outline.by_line(ls.scope(uri), first, last)
     return types.SemanticTokens(data=ls.places(uri).tokens(words, first))
 
 
@@ -320,7 +320,7 @@ def actions(ls: PtoServer, params: types.CodeActionParams) -> list[types.CodeAct
             edit=types.WorkspaceEdit({uri: places.edits(made)}),
             is_preferred=True,
         )
-        for finding, made in edits.fixes(document, begin, end)
+        for finding, made in refactor.fixes(document, begin, end)
     ]
     offered = () if document.source.is_cpp else refactor.offered(document)
     whole = [_of_whole_text(name, uri) for name in offered]
@@ -368,7 +368,7 @@ def formatting(
 ) -> list[types.TextEdit] | None:
     """The canonical form."""
     document, places = _asked(ls, params)
-    text = edits.formatted(document)
+    text = refactor.formatted(document)
     if text is None or text == document.text:
         return None
     return places.edits([(0, len(document.text), text)])
@@ -441,7 +441,7 @@ def _item(
     )
 
 
-_LEGEND = types.SemanticTokensLegend(list(colours.TYPES), list(colours.MODIFIERS))
+_LEGEND = types.SemanticTokensLegend(list(outline.TYPES), list(outline.MODIFIERS))
 
 REQUESTS: tuple[tuple[str, Any, Any], ...] = (
     (types.TEXT_DOCUMENT_HOVER, hover, None),

@@ -23,13 +23,13 @@ from pygls.lsp.server import LanguageServer
 from pygls.protocol import LanguageServerProtocol
 from pygls.workspace import TextDocument, Workspace
 
-from ptosim.debug.dap.wire import BrokenMessage, Pieces, parsed, read_body
+from ptosim.debug.dap.variables import BrokenMessage, Pieces, parsed, read_body
 from ptosim.ground.diagnostics.model import Diagnostic, Severity
 from ptosim.ground.source import Source
 from ptosim.ground.version import __version__
 from ptosim.tools.lsp.document import Document, Settings, settings_of
-from ptosim.tools.lsp.edits import Places
 from ptosim.tools.lsp.predict import Scope
+from ptosim.tools.lsp.refactor import Places
 from ptosim.tools.lsp.resting import Resting
 
 # -- messages --------------------------------------------------------------------------------------

@@ -18,7 +18,7 @@ from ptosim.ground.diagnostics.model import Diagnostic, Severity, finding
 from ptosim.ground.errors import UsageError
 from ptosim.ground.files import refuse_device
 from ptosim.ground.isa.costs import GIB
-from ptosim.ground.isa.enums import plain_dtypes
+from ptosim.ground.isa.schema import plain_dtypes
 from ptosim.ground.limits import UNTRUSTED, Limits
 from ptosim.ground.records import dataclass, field, replace
 from ptosim.ground.whole_numbers import whole

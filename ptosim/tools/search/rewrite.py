@@ -15,7 +15,7 @@ from ptosim.ground.records import dataclass, replace
 from ptosim.ground.source import Source
 from ptosim.language.build import Builder
 from ptosim.language.frontend import Front, FrontOptions
-from ptosim.language.rewrite.edits import Edit, before, edited, indent_of, loop_head
+from ptosim.language.rewrite.abstract import Edit, before, edited, indent_of, loop_head
 from ptosim.launch.description import Sidecar
 from ptosim.launch.program import LoadedProgram
 from ptosim.time.report.totals import CostReport

@@ -14,7 +14,7 @@ from ptosim.ground.ir.program import Function, ResolvedModule
 from ptosim.ground.records import replace
 from ptosim.ground.source import Source
 from ptosim.language.frontend import Front, FrontOptions, run_frontend
-from ptosim.language.rewrite.edits import Edit, edited, line_of
+from ptosim.language.rewrite.abstract import Edit, edited, line_of
 from ptosim.launch.analysis.insert_sync.write import rewritten
 from ptosim.launch.analysis.redundant_sync import redundant_sync
 from ptosim.launch.dry_run import follow

@@ -209,7 +209,7 @@ def maker_of(source: str | Path | Callable[..., Any], space: Space) -> Maker:
 
 
 def _template_text(name: str) -> str:
-    from ptosim.ground.isa.data import programs_directory
+    from ptosim.ground.isa.cache import programs_directory
 
     path = programs_directory() / name[1:] if name.startswith("@") else Path(name)
     return with_line_feeds(read_text(path))

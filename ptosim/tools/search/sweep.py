@@ -16,12 +16,11 @@ from ptosim.language.targets import check_target_word
 from ptosim.launch.description import Tolerance
 from ptosim.launch.sources import described
 from ptosim.tools.search.engines import Workers, engine_of
-from ptosim.tools.search.pareto import front_of
 from ptosim.tools.search.point import Row, evaluate, refused_row
 from ptosim.tools.search.request import Recipe, Request, read_recipe
 from ptosim.tools.search.source import Lost, MakeError, Maker, maker_of
 from ptosim.tools.search.space import Params, Space, space_of
-from ptosim.tools.search.store import Store, key_of
+from ptosim.tools.search.store import Store, front_of, key_of
 
 if TYPE_CHECKING:
     import numpy as np
@@ -49,7 +48,7 @@ class Sweep:
         from ptosim.views.render import fragment
         from ptosim.views.report import Section
         from ptosim.views.sweep_report import pictures
-        from ptosim.views.text import Text
+        from ptosim.views.table import Text
 
         fronts = {target: self.pareto(target) for target in self.targets}
         return fragment([Section("", [Text(repr(self))]), *pictures(self.rows, fronts)])

@@ -22,12 +22,12 @@ from ptosim.ground.diagnostics.catalog import (
     without_program,
 )
 from ptosim.ground.files import is_file, read_text, write_file
-from ptosim.ground.isa.data import programs_directory
+from ptosim.ground.isa.cache import programs_directory
 from ptosim.ground.isa.rows import isa
 from ptosim.ground.records import NamedTuple
 from ptosim.ground.version import __version__
 from ptosim.launch.description import sidecar_of
-from ptosim.launch.shipped import Shipped, shipped_programs
+from ptosim.launch.sources import Shipped, shipped_programs
 from ptosim.tools.lessons.course import lessons
 from ptosim.views import manual
 from ptosim.views.operations import section

@@ -7,7 +7,7 @@ import pytest
 
 import ptosim
 from ptosim.debug import walker
-from ptosim.engine.core import host
+from ptosim.engine.core import runners
 from ptosim.machine import vector
 
 _REG, _MASK, _UB = "!pto.vreg<64xf32>", "!pto.mask<b32>", "!pto.ptr<f32, ub>"
@@ -53,8 +53,8 @@ def test_findings_of_a_long_region(monkeypatch: pytest.MonkeyPatch, long: int) -
     """The load of bytes that nothing wrote is found; those of bytes that the region has stored are
     not, whether many or all accesses since then are in the log."""
     monkeypatch.setattr(vector, "LONG", long)
-    monkeypatch.setattr(host, "UNTIMED", 64)
-    monkeypatch.setattr(host, "LONGEST", 64)
+    monkeypatch.setattr(runners, "UNTIMED", 64)
+    monkeypatch.setattr(runners, "LONGEST", 64)
     program = ptosim.load(_TEXT, filename="k.pto", level=3, sync="manual")
     result = program.run({"x": np.ones(512, np.float32), "n": 40})
     line = next(n for n, text in enumerate(_TEXT.splitlines(), 1) if "%poor =" in text)

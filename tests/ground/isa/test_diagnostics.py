@@ -14,7 +14,7 @@ from ptosim.ground.diagnostics import catalog as catalogue
 from ptosim.ground.diagnostics.catalog import catalog
 from ptosim.ground.diagnostics.model import Origin, Severity, Sink, finding
 from ptosim.ground.errors import IsaDataError
-from ptosim.ground.isa.data import isa_directory
+from ptosim.ground.isa.cache import isa_directory
 from ptosim.ground.isa.rows import isa
 from ptosim.language.bind.unknown import coming
 from tests.support.modules import Call, Module, modules

@@ -9,10 +9,9 @@ from pathlib import Path
 
 import ptosim
 from ptosim.ground.diagnostics.catalog import catalog
-from ptosim.ground.isa.data import isa_directory
-from ptosim.ground.isa.enums import enums
+from ptosim.ground.isa.cache import isa_directory
 from ptosim.ground.isa.rows import isa
-from ptosim.ground.isa.schema import OpDef, OperandDef, Status
+from ptosim.ground.isa.schema import OpDef, OperandDef, Status, enums
 from tests.support.paths import TESTS
 
 PROGRAMS = TESTS / "filecheck" / "micro"

@@ -11,11 +11,10 @@ import pytest
 
 import ptosim
 from ptosim.ground.diagnostics.catalog import catalog
-from ptosim.ground.isa.data import isa_directory
-from ptosim.ground.isa.enums import dtypes, enums
-from ptosim.ground.isa.profiles import switches
+from ptosim.ground.isa.cache import isa_directory
+from ptosim.ground.isa.dates import switches
 from ptosim.ground.isa.rows import TARGETS, isa, known_traits
-from ptosim.ground.isa.schema import OpDef, PipeChoice, Status, compile_expr
+from ptosim.ground.isa.schema import OpDef, PipeChoice, Status, compile_expr, dtypes, enums
 from ptosim.language.verify.rule_views import CALLS
 
 FILES = sorted((isa_directory() / "ops").glob("*.toml"))

@@ -16,8 +16,8 @@ import pytest
 import ptosim
 from ptosim.ground.errors import IsaDataError
 from ptosim.ground.isa import targets
+from ptosim.ground.isa.cache import isa_directory
 from ptosim.ground.isa.costs import cost_table
-from ptosim.ground.isa.data import isa_directory
 from ptosim.ground.isa.targets import architectures, chips, machine
 from ptosim.shell.main import main
 

@@ -11,7 +11,7 @@ from typing import Any
 from ptosim.ground.ir.attributes import Enum
 from ptosim.ground.ir.core import Operation
 from ptosim.ground.ir.types import PtrType, ScalarType, TileType, ViewType
-from ptosim.ground.isa.enums import enums
+from ptosim.ground.isa.schema import enums
 
 
 class Unprinted(Exception):

@@ -10,9 +10,9 @@ import pytest
 
 import ptosim
 from ptosim.tools.lsp.document import Document, Settings
-from ptosim.tools.lsp.edits import formatted, renamable
 from ptosim.tools.lsp.hover import hover
 from ptosim.tools.lsp.names import CppNames
+from ptosim.tools.lsp.refactor import formatted, renamable
 
 _TEXT = """#include <pto/pto-inst.hpp>
 using namespace pto;

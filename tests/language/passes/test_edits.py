@@ -5,7 +5,7 @@ from __future__ import annotations
 from ptosim.ground.diagnostics.model import Sink
 from ptosim.ground.source import Source
 from ptosim.language.build import Builder
-from ptosim.language.rewrite.edits import Edit, after, before, edited, line_of, loop_head
+from ptosim.language.rewrite.abstract import Edit, after, before, edited, line_of, loop_head
 from ptosim.language.syntax.parser import parse
 
 TEXT = """func.func @f() {

@@ -6,7 +6,7 @@ import pytest
 
 import ptosim
 from ptosim.ground.diagnostics.model import UnsupportedError
-from ptosim.ground.ir.chains import add_in_order
+from ptosim.ground.ir.core import add_in_order
 from ptosim.shell.main import main
 
 LINKS = 1100

@@ -10,7 +10,7 @@ import pytest
 
 from ptosim.ground.diagnostics.catalog import catalog
 from ptosim.ground.errors import IsaDataError
-from ptosim.ground.isa.data import read_toml
+from ptosim.ground.isa.cache import read_toml
 from ptosim.ground.isa.dates import DATES
 from ptosim.ground.isa.rows import known_traits
 from ptosim.ground.isa.schema import compile_expr

@@ -8,7 +8,7 @@ import pytest
 
 import ptosim
 from ptosim.ground.diagnostics.model import ProgramError
-from ptosim.launch.choices import Choices
+from ptosim.launch.compare import Choices
 
 TODAY = "2026-08"
 APRIL = "2026-04"

@@ -6,7 +6,7 @@ import pytest
 
 from ptosim.ground.ir.attributes import Dense, Enum, attr_value
 from ptosim.ground.ir.types import VectorType
-from ptosim.ground.isa.enums import enums
+from ptosim.ground.isa.schema import enums
 from ptosim.language.bind.structured import constant_value
 from ptosim.language.syntax.parser import parse_type
 from ptosim.tools.api import check

@@ -7,7 +7,7 @@ import logging
 import lark
 import pytest
 
-from ptosim.ground.isa.data import isa_directory
+from ptosim.ground.isa.cache import isa_directory
 from ptosim.language.syntax.driver import load_tables
 from ptosim.language.syntax.parser import MAX_BYTES
 from ptosim.language.syntax.scanner import ProgramScanner

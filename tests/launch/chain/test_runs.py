@@ -244,11 +244,11 @@ def test_times_are_those_of_the_launches_alone(folder):
 
 
 def test_kernels_are_loaded_once(folder, monkeypatch):
-    from ptosim.launch import choices
+    from ptosim.launch import compare
 
     loaded = []
-    whole = choices.Choices.program
-    monkeypatch.setattr(choices.Choices, "program", lambda c: loaded.append(c.file) or whole(c))
+    whole = compare.Choices.program
+    monkeypatch.setattr(compare.Choices, "program", lambda c: loaded.append(c.file) or whole(c))
     head = HEAD.replace("targets", "repeat = 9\ntargets")
     ptosim.run_chain(chain_of(folder, launch("a[0]", "b"), launch("b", "c"), head=head))
     assert len(loaded) == 1

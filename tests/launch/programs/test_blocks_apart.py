@@ -16,7 +16,7 @@ from ptosim.engine.watch import reach
 from ptosim.launch import cost as cost_of_launches
 from ptosim.launch import parallel
 from ptosim.launch import prepared as launch_options
-from ptosim.launch.choices import Choices
+from ptosim.launch.compare import Choices
 from ptosim.machine.effects.account import Effects
 from tests.launch.programs.expected import PROGRAMS
 

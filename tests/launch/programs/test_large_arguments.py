@@ -130,7 +130,7 @@ def test_pages_tell_whether_they_changed():
 
 
 def test_generated_data_do_not_depend_on_the_chunks(monkeypatch):
-    from ptosim.ground.isa.enums import dtype
+    from ptosim.ground.isa.schema import dtype
 
     for name in ("f32", "i8", "ui8", "bf16"):
         made = []

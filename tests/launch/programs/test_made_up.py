@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import ptosim
-from ptosim.ground.isa.enums import dtype
+from ptosim.ground.isa.schema import dtype
 from ptosim.launch import array_files
 from ptosim.launch.generated import LazyArray, random_pages
 from ptosim.machine.pages import LARGE, PAGE, Pages

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from ptosim.engine.core import runners
-from ptosim.ground.isa.enums import dtype
+from ptosim.ground.isa.schema import dtype
 from ptosim.machine.unknown import NeedsValue, Unknown
 from ptosim.ops.scalar import numbers
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from ptosim.ground.isa.data import read_toml
+from ptosim.ground.isa.cache import read_toml
 from ptosim.machine.quant.parameters import scheme, schemes, storage
 from ptosim.models.quant.causes import CAUSES, exchanged, judge, parts_that_differ
 from ptosim.models.quant.diff import Setting

@@ -8,7 +8,7 @@ import pytest
 from ptosim.ground.errors import UsageError
 from ptosim.machine.quant.parameters import storage
 from ptosim.models.fusion.programs import significant_bits
-from ptosim.models.quant.calibration import affine, clipped_share, limits, shortened, symmetric
+from ptosim.models.quant.causes import affine, clipped_share, limits, shortened, symmetric
 
 rng = np.random.default_rng(4)
 PLAIN = rng.standard_normal(20_000).astype(np.float32)

@@ -18,7 +18,7 @@ from ptosim.models.conversion.types import Settings
 from ptosim.models.kernel_runner import KernelRunner
 from ptosim.models.onnx_model import graph_of
 from ptosim.models.onnx_run import every_value
-from ptosim.models.quant.integer_ops import Window, conv_int32, convolve
+from ptosim.models.quant.scaled import Window, conv_int32, convolve
 from tests.models.front import networks
 from tests.models.front.networks import F, build, node
 

@@ -10,11 +10,9 @@ import numpy as np
 import pytest
 
 from ptosim.machine.quant.fake_quant import fake_quant_type
-from ptosim.machine.quant.mlir.cursor import MlirFault
-from ptosim.machine.quant.mlir.ops import verify_cast
-from ptosim.machine.quant.mlir.passes import dcast, qcast
+from ptosim.machine.quant.mlir.passes import dcast, qcast, verify_cast
 from ptosim.machine.quant.mlir.readers import parse_type
-from ptosim.machine.quant.mlir.types import StorageSpec, UniformType
+from ptosim.machine.quant.mlir.types import MlirFault, StorageSpec, UniformType
 from tests.ops.conformance.data import COMPARED, arrays, assert_bits, document
 
 VERSIONS = {"mlir22": "22", "mlir_head_2026": "2026"}

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from ptosim.machine.quant.parameters import storage
-from ptosim.models.quant.integer_ops import matmul_int32
 from ptosim.models.quant.onednn.attributes import Attributes
 from ptosim.models.quant.onednn.primitives import Values, convolution, matmul
+from ptosim.models.quant.scaled import matmul_int32
 from tests.ops.conformance.data import arrays, assert_bits, document
 from tests.ops.conformance.quant_data import assert_same
 

@@ -10,8 +10,7 @@ import pytest
 from ptosim.machine.quant.parameters import storage
 from ptosim.machine.quant.quantize import quantize
 from ptosim.models.quant.onnx.ops import evaluate
-from ptosim.models.quant.onnx.rules import check_node
-from ptosim.models.quant.onnx.schema import Input, Node
+from ptosim.models.quant.onnx.rules import Input, Node, check_node
 from tests.ops.conformance import data
 from tests.ops.conformance.data import arrays, document
 from tests.ops.conformance.quant_data import assert_same, stored, typed

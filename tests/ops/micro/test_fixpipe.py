@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import ptosim
-from ptosim.ground.isa.enums import enums
+from ptosim.ground.isa.schema import enums
 from ptosim.ops.micro import outward as outward_kernels
 from tests.ops.micro.data import shown_by_vector_cores
 from tests.oracle import fractals as model

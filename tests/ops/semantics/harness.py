@@ -16,7 +16,7 @@ import ml_dtypes
 import numpy as np
 
 import ptosim
-from ptosim.ground.isa.profiles import make_profile
+from ptosim.ground.isa.dates import make_profile
 from ptosim.ground.isa.rows import isa
 from tests.oracle import fills, gathering, lines, masks, numerics, tile, vector
 from tests.support.text import Kernel

@@ -14,7 +14,7 @@ from importlib import import_module
 
 import pytest
 
-from ptosim.ground.isa.profiles import switches
+from ptosim.ground.isa.dates import switches
 from ptosim.ground.isa.rows import isa
 from ptosim.ground.isa.schema import EXECUTED
 from tests.ops.semantics.operands import BUILDERS, Situation, case, preferred, switched

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from ptosim.ground.isa.profiles import make_profile
+from ptosim.ground.isa.dates import make_profile
 from tests.ops.semantics.harness import Case, Operand, Scalar, Spec, mixture, np_dtype, pool
 from tests.ops.semantics.rows import cases
 from tests.oracle.fills import philox4x32

@@ -11,10 +11,9 @@ import pytest
 
 import ptosim
 from ptosim.ground.errors import PtosimError
-from ptosim.ground.isa.enums import dtypes
 from ptosim.ground.isa.examples import example_of
 from ptosim.ground.isa.rows import TARGETS, isa
-from ptosim.ground.isa.schema import EXECUTED
+from ptosim.ground.isa.schema import EXECUTED, dtypes
 from ptosim.launch import launch
 from ptosim.machine.storage import argument_dtype
 from tests.support.perturb import Perturbed

@@ -75,7 +75,7 @@ def test_an_index_outside_the_source(target, wrong):
 
 
 def test_the_profile_cpu_gives_zero_outside():
-    from ptosim.ground.isa.profiles import make_profile
+    from ptosim.ground.isa.dates import make_profile
 
     for target in TARGETS:
         profile = make_profile("cpu", target)

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from ptosim.ground.isa.profiles import switches
+from ptosim.ground.isa.dates import switches
 from ptosim.ground.isa.rows import isa
 from tests.ops.semantics.evidence import equal, evidence
 from tests.ops.semantics.rows import TARGETS, executed

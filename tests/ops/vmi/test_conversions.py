@@ -8,7 +8,7 @@ import itertools
 import numpy as np
 import pytest
 
-from ptosim.ground.isa.enums import dtypes
+from ptosim.ground.isa.schema import dtypes
 from ptosim.ops.vmi.conversions import Choices, conversion
 from tests.ops.vmi.data import COUNT, assert_lanes, vector
 from tests.oracle import vmi as model

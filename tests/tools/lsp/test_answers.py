@@ -11,7 +11,7 @@ import pytest
 import ptosim
 from ptosim.ground.errors import UsageError
 from ptosim.launch.sources import open_source, shipped_names
-from ptosim.tools.lsp import colours, completion, edits, hover, outline, refactor
+from ptosim.tools.lsp import completion, hover, outline, refactor
 from ptosim.tools.lsp.document import Document, Price, Settings, settings_of
 from ptosim.tools.lsp.names import Kind
 from ptosim.tools.lsp.predict import Scope
@@ -202,15 +202,15 @@ def test_a_value_of_a_statement_that_cannot_be_read_is_still_known():
 
 def test_rename_takes_every_use_and_no_other_name():
     doc = document()
-    made = edits.renamed(doc, at(TEXT, "ins(%x", "%"), "%source")
+    made = refactor.renamed(doc, at(TEXT, "ins(%x", "%"), "%source")
     text = TEXT
     for begin, end, new in sorted(made, reverse=True):
         text = text[:begin] + new + text[end:]
     assert text == TEXT.replace("%x", "%source")
     with pytest.raises(Exception, match="the name of something else"):
-        edits.renamed(doc, at(TEXT, "ins(%x", "%"), "y")
+        refactor.renamed(doc, at(TEXT, "ins(%x", "%"), "y")
     with pytest.raises(Exception, match="is no name"):
-        edits.renamed(doc, at(TEXT, "ins(%x", "%"), "a b")
+        refactor.renamed(doc, at(TEXT, "ins(%x", "%"), "a b")
 
 
 def test_the_outline_and_what_folds():
@@ -230,7 +230,7 @@ def test_the_outline_and_what_folds():
 
 
 def test_words_have_kinds_and_do_not_overlap():
-    found = colours.tokens(Scope(document(), TEXT, 0))
+    found = outline.tokens(Scope(document(), TEXT, 0))
     kinds = {TEXT[start : start + length]: kind for start, length, kind, _ in found}
     assert kinds["pto.tadd"] == "macro"
     assert kinds["scf.for"] == "keyword"
@@ -245,7 +245,7 @@ def test_a_finding_with_a_cure_is_an_edit_that_cures_it():
     old = "%w = pto.subset %x[%c0, %c0] sizes [16, 32] : !tile\n    pto.tadd ins"
     text = TEXT.replace("pto.tadd ins", old)
     doc = document(text)
-    made = [change for _, changes in edits.fixes(doc, 0, len(text)) for change in changes]
+    made = [change for _, changes in refactor.fixes(doc, 0, len(text)) for change in changes]
     assert made
     for begin, end, new in sorted(made, reverse=True):
         text = text[:begin] + new + text[end:]
@@ -259,17 +259,17 @@ def test_a_deadlock_that_was_found_at_rest_has_its_edit():
         "wait_flag[<PIPE_MTE2>, <PIPE_V>, <EVENT_ID4>]",
     )
     doc = document(wrong)
-    assert edits.fixes(doc, 0, len(wrong)) == []
+    assert refactor.fixes(doc, 0, len(wrong)) == []
     doc = document(wrong)
     doc.measured = doc.measure()
-    ((_, (change,)),) = edits.fixes(doc, 0, len(wrong))
+    ((_, (change,)),) = refactor.fixes(doc, 0, len(wrong))
     begin, end, new = change
     assert wrong[:begin] + new + wrong[end:] == MISTAKEN
 
 
 def test_formatting_is_the_canonical_form_and_a_broken_text_has_none():
-    assert edits.formatted(document(TEXT + "\n\n")) is not None
-    assert edits.formatted(document(TEXT + "func.func @")) is None
+    assert refactor.formatted(document(TEXT + "\n\n")) is not None
+    assert refactor.formatted(document(TEXT + "func.func @")) is None
 
 
 @pytest.mark.sampled(0, 20)
@@ -285,9 +285,9 @@ def test_every_question_has_an_answer_on_texts_of_all_levels_cut_anywhere(name, 
         word = doc.names.at(offset)
         if word is not None and (made := doc.names.definition(word)) is not None:
             assert word in doc.names.uses(made)
-    for ask in (outline.symbols, outline.folds, outline.lenses, edits.formatted):
+    for ask in (outline.symbols, outline.folds, outline.lenses, refactor.formatted):
         ask(doc)
-    colours.tokens(Scope(doc, text, 0))
+    outline.tokens(Scope(doc, text, 0))
     hover.hints(doc, 0, len(text))
 
 

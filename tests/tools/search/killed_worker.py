@@ -9,12 +9,12 @@ import signal
 import sys
 from pathlib import Path
 
-from ptosim.tools.search import engines_dask
+from ptosim.tools.search import engines
 from ptosim.tools.search.sweep import work
 from tests.tools.search.test_sweep import small
 
 
-class Killing(engines_dask.Cluster):
+class Killing(engines.Cluster):
     """Kills a worker when two results are there."""
 
     def map(self, work_, jobs):  # type: ignore[no-untyped-def]
@@ -29,5 +29,5 @@ class Killing(engines_dask.Cluster):
 
 if __name__ == "__main__":
     assert work
-    engines_dask.Cluster = Killing  # type: ignore[misc]
+    engines.Cluster = Killing  # type: ignore[misc]
     Path(sys.argv[1]).write_text(json.dumps(small(cluster="local:2").rows))

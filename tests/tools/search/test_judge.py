@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import ptosim
-from ptosim.ground.isa.data import isa_directory, programs_directory
+from ptosim.ground.isa.cache import isa_directory, programs_directory
 from ptosim.tools.search.judge import least_cycles
 from tests.tools.search import candidates as made
 

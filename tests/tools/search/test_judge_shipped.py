@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 import ptosim
-from ptosim.ground.isa.data import programs_directory
+from ptosim.ground.isa.cache import programs_directory
 from ptosim.launch.description import Sidecar, sidecar_of
 
 SHIPPED = [

@@ -10,7 +10,7 @@ import pytest
 
 import ptosim
 from ptosim.ground.errors import UsageError
-from ptosim.ground.isa.data import programs_directory
+from ptosim.ground.isa.cache import programs_directory
 from ptosim.launch.description import Tolerance
 from ptosim.tools.search.point import evaluate
 from ptosim.tools.search.request import Request, read_recipe

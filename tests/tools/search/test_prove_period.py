@@ -8,7 +8,7 @@ import random
 import pytest
 
 import ptosim
-from ptosim.launch.choices import Choices
+from ptosim.launch.compare import Choices
 from ptosim.tools.search.prove import EQUAL, REFUSED, UNEQUAL, Launched, _walked, prove, prove_each
 from ptosim.tools.search.prove_course import NotPeriodic
 from ptosim.tools.search.prove_period import Induction

@@ -10,7 +10,7 @@ import pytest
 
 import ptosim
 from ptosim.ground.errors import UsageError
-from ptosim.launch.choices import Choices
+from ptosim.launch.compare import Choices
 from ptosim.tools.certificate import certificate
 from ptosim.tools.search.prove import EQUAL, REFUSED, UNEQUAL, Launched, judged_hard, prove
 from tests.support.paths import PROGRAMS

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import ptosim
-from ptosim.ground.isa.data import programs_directory
+from ptosim.ground.isa.cache import programs_directory
 from ptosim.ground.source import Source
 from ptosim.language.frontend import FrontOptions
 from ptosim.launch.analysis.insert_sync.write import rewritten

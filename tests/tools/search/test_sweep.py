@@ -16,10 +16,10 @@ import pytest
 
 import ptosim
 from ptosim.ground.errors import UsageError
-from ptosim.ground.isa.data import programs_directory
+from ptosim.ground.isa.cache import programs_directory
 from ptosim.tools.search.engines import InProcess, Processes
-from ptosim.tools.search.pareto import changes, front_of, goals_of
 from ptosim.tools.search.source import Lost
+from ptosim.tools.search.store import changes, front_of, goals_of
 from ptosim.tools.search.sweep import Sweep
 from tests.support.paths import TREE
 
@@ -280,7 +280,7 @@ def test_a_cluster_of_which_a_worker_is_killed_gives_the_same(tmp_path: Path) ->
 @pytest.mark.parametrize("address", ["nonsense", "tcp://127.0.0.1:1"])
 def test_a_cluster_that_is_not_there_is_one_line(address: str, monkeypatch) -> None:
     pytest.importorskip("distributed")
-    monkeypatch.setattr("ptosim.tools.search.engines_dask.PATIENCE", 0.2)
+    monkeypatch.setattr("ptosim.tools.search.engines.PATIENCE", 0.2)
     with pytest.raises(UsageError, match="PTO7606") as raised:
         small(cluster=address)
     assert "\n" not in str(raised.value)

@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 
 from ptosim.ground.errors import UsageError
-from ptosim.ground.isa.data import programs_directory
+from ptosim.ground.isa.cache import programs_directory
 from ptosim.shell.main import main
-from ptosim.tools.search.engines_dask import Cluster
+from ptosim.tools.search.engines import Cluster
 
 POINTS = (
     *("sweep", "@search/gemm.pto.j2", "--space", "@search/gemm.toml", "--no-store"),

@@ -18,7 +18,7 @@ import pytest
 import ptosim
 from ptosim.ground.diagnostics.model import FindingsError
 from ptosim.ground.errors import UsageError
-from ptosim.ground.isa.data import programs_directory
+from ptosim.ground.isa.cache import programs_directory
 from ptosim.shell.main import main
 from tests.launch.programs.data import randn
 

@@ -13,7 +13,7 @@ from ptosim.ground.ir.attributes import attribute_of, number_of
 from ptosim.ground.ir.core import Operand, Operation, Value
 from ptosim.ground.ir.program import Function, ResolvedModule
 from ptosim.ground.ir.types import TileType, Type, ViewType
-from ptosim.ground.isa.epilogues import Epilogue, layouts, parse, quants, relus
+from ptosim.ground.isa.conversions import Epilogue, layouts, parse, quants, relus
 from ptosim.ground.isa.schema import OpDef
 from ptosim.ground.records import NamedTuple, dataclass, field, replace
 from ptosim.ground.source import Source

@@ -13,7 +13,7 @@ from ptosim.ground.ir.core import Operation, Value
 from ptosim.ground.ir.program import ResolvedModule
 from ptosim.ground.ir.types import ErrorType, ScalarType, TileType, Type, VectorType
 from ptosim.ground.source import Source
-from ptosim.machine.quant.mlir.ops import integrity, verify_cast
+from ptosim.machine.quant.mlir.passes import integrity, verify_cast
 from ptosim.machine.quant.mlir.readers import parse_type
 from ptosim.machine.quant.mlir.types import Builtin, Container, UniformType
 from ptosim.machine.quant.parameters import schemes

@@ -15,7 +15,7 @@ from ptosim.ground.ir.lane_layout import CONTIGUOUS, parse_layout
 from ptosim.ground.ir.lane_layout import PREFIX as LAYOUT
 from ptosim.ground.ir.program import Function, ResolvedModule
 from ptosim.ground.ir.types import ScalarType, Type, VectorType, VirtualMaskType, VirtualVRegType
-from ptosim.ground.isa.data import read_toml
+from ptosim.ground.isa.cache import read_toml
 from ptosim.ground.records import NamedTuple
 from ptosim.language.bind.structured import constant_value
 from ptosim.language.place.sides import VIRTUAL

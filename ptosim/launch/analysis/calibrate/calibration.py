@@ -13,10 +13,9 @@ from typing import Any
 from ptosim.ground.errors import IsaDataError, UsageError
 from ptosim.ground.ir.types import DType, TileType
 from ptosim.ground.isa.costs import Accuracy, CostEntry, CostTable, cost_entries
-from ptosim.ground.isa.enums import dtype
 from ptosim.ground.isa.overlay import Overlay
 from ptosim.ground.isa.rows import isa
-from ptosim.ground.isa.schema import OperandDef, Role, Variant
+from ptosim.ground.isa.schema import OperandDef, Role, Variant, dtype
 from ptosim.ground.records import dataclass, replace
 from ptosim.launch.analysis.calibrate.boards import (
     LaunchRow,

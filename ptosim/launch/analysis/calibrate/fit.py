@@ -22,7 +22,7 @@ import numpy as np
 from ptosim.ground.isa.costs import COST_CONFIDENCES, CostRow, CostTable
 from ptosim.ground.records import dataclass, field, replace
 from ptosim.launch.analysis.calibrate.profiler import TRACE, Reading
-from ptosim.launch.choices import Choices
+from ptosim.launch.compare import Choices
 from ptosim.launch.program import LoadedProgram
 from ptosim.time.laws.cost import Cost
 from ptosim.time.laws.estimate import estimate

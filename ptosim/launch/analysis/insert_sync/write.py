@@ -9,8 +9,8 @@ from ptosim.ground.errors import UsageError
 from ptosim.ground.ir.core import Operand, Operation
 from ptosim.ground.ir.program import Function, ResolvedModule
 from ptosim.ground.ir.types import MultiTileType, TileType
-from ptosim.ground.isa.enums import dtypes
 from ptosim.ground.isa.rows import isa
+from ptosim.ground.isa.schema import dtypes
 from ptosim.ground.isa.targets import machine
 from ptosim.ground.source import Source
 from ptosim.language.build import Builder
@@ -18,7 +18,7 @@ from ptosim.language.frontend import Front, FrontOptions, run_frontend
 from ptosim.language.place.cores import has_abstract, reached_functions
 from ptosim.language.place.planner import Placed, Placement, called_functions, place
 from ptosim.language.place.sides import SIMT_ENTRY
-from ptosim.language.rewrite.edits import Edit, after, before, edited, indent_of
+from ptosim.language.rewrite.abstract import Edit, after, before, edited, indent_of
 from ptosim.language.verify.verbs import HELPER
 from ptosim.launch.analysis.insert_sync.planner import Accesses, Flag, Plan, Planner, number
 

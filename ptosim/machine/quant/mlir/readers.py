@@ -10,19 +10,22 @@ from collections.abc import Callable
 from typing import TypeVar
 
 from ptosim.ground.records import replace
-from ptosim.machine.quant.mlir.cursor import Cursor, MlirFault, float_text, width
 from ptosim.machine.quant.mlir.types import (
     AnyType,
     Builtin,
     CalibratedType,
     Container,
+    Cursor,
     Dim,
+    MlirFault,
     QuantileType,
     QuantType,
     StorageSpec,
     UniformType,
     data,
     float_array,
+    float_text,
+    width,
 )
 
 INTEGER = re.compile(r"(si|ui|i)(\d+)$")

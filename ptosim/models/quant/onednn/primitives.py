@@ -16,8 +16,8 @@ from ptosim.ground.records import dataclass
 from ptosim.machine.quant.granularity import along
 from ptosim.machine.quant.parameters import ElementType, Storage, scheme, storage
 from ptosim.machine.quant.quantize import as_array, quantize_array
-from ptosim.models.quant.integer_ops import Window, conv_int32, matmul_int32
 from ptosim.models.quant.onednn.attributes import Attributes, Mask
+from ptosim.models.quant.scaled import Window, conv_int32, matmul_int32
 
 
 @dataclass(frozen=True, slots=True)

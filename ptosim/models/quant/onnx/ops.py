@@ -17,9 +17,16 @@ from ptosim.machine.quant.granularity import along, covering
 from ptosim.machine.quant.inverse import dequantize
 from ptosim.machine.quant.parameters import as_bytes, of_array, scheme, storage
 from ptosim.machine.quant.quantize import Options, quantize_array
-from ptosim.models.quant.integer_ops import Window, conv_int32, matmul_int32
-from ptosim.models.quant.onnx.rules import check_node, dtype_word, output_type, refuse_errors
-from ptosim.models.quant.onnx.schema import Attributes, Input, Node
+from ptosim.models.quant.onnx.rules import (
+    Attributes,
+    Input,
+    Node,
+    check_node,
+    dtype_word,
+    output_type,
+    refuse_errors,
+)
+from ptosim.models.quant.scaled import Window, conv_int32, matmul_int32
 
 ORACLES = {
     "onnx": ("onnx", "ort-qlinear"),

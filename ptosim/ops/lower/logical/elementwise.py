@@ -7,7 +7,7 @@ from collections.abc import Callable
 from ptosim.ground.ir.core import Operation, Value
 from ptosim.ground.ir.lane_layout import CONTIGUOUS, LaneLayout, deinterleaved, strided
 from ptosim.ground.isa.conversions import lane_conversion
-from ptosim.ground.isa.enums import dtype
+from ptosim.ground.isa.schema import dtype
 from ptosim.ops.lower.logical import names
 from ptosim.ops.lower.logical.emitter import bits_of, mask_type, refuse, unsigned, vector_type
 from ptosim.ops.lower.logical.lowering import Lowering, lowers

@@ -9,7 +9,7 @@ from typing import Any
 
 from ptosim.ground.ir.core import Operation
 from ptosim.ground.ir.lane_layout import register_lanes
-from ptosim.ground.isa.enums import dtype
+from ptosim.ground.isa.schema import dtype
 from ptosim.ground.records import NamedTuple, dataclass, field
 from ptosim.language.build import Builder, Item, Words
 from ptosim.ops.lower.logical.physical import Instruction, Node, Register

@@ -13,7 +13,7 @@ from ptosim.ops.lower.logical.masks import exact
 from ptosim.ops.lower.logical.physical import Register
 from ptosim.ops.lower.logical.rows import Place
 from ptosim.ops.lower.logical.values import Held, in_layout, pair, ramp_from
-from ptosim.ops.vmi.rearrange import indices_of
+from ptosim.ops.vmi.elementwise import indices_of
 
 
 def _size(op: Operation) -> tuple[int, int, int, str]:

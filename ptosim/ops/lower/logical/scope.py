@@ -13,15 +13,7 @@ from ptosim.ground.ir.types import VirtualMaskType
 from ptosim.ground.records import dataclass, field
 from ptosim.language.build import Builder, copied
 from ptosim.language.verify.checks.virtual import reason as unlowered
-from ptosim.ops.lower.logical import (
-    elementwise,
-    groups,
-    layouts,
-    memory,
-    names,
-    permute,
-    producers,
-)
+from ptosim.ops.lower.logical import elementwise, groups, layouts, memory, names, permute
 from ptosim.ops.lower.logical.emitter import Emitter, mask_type, refuse, vector_type
 from ptosim.ops.lower.logical.layouts import Layouts
 from ptosim.ops.lower.logical.lowering import MAKERS, Lowering
@@ -30,7 +22,7 @@ from ptosim.ops.lower.logical.physical import Control, Instruction, Node, Regist
 from ptosim.ops.lower.logical.values import Held, in_layout
 from ptosim.ops.lower.operands import NotExpandable
 
-FAMILIES = (elementwise, groups, memory, permute, producers)
+FAMILIES = (elementwise, groups, memory, permute, memory)
 """The modules whose operations are registered."""
 MaskForm = tuple[LaneLayout, int]
 
