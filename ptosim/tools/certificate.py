@@ -229,7 +229,7 @@ def _ones(dtype: str, shape: Sequence[int]) -> np.ndarray:
 def _is_doubt(found: Diagnostic) -> bool:
     if found.is_error:
         return True
-    is_hardware = found.code.startswith("PTO5") and found.origin is Origin.HARDWARE
+    is_hardware = found.code.startswith(("PTO5", "PTO7101")) and found.origin is Origin.HARDWARE
     return is_hardware and found.severity > Severity.NOTE
 
 

@@ -39,6 +39,7 @@ from ptosim.tools.search.prove_ops import (
     SILENT,
     Step,
     covers_nothing,
+    exact,
     is_handle,
     is_move,
     not_whole,
@@ -106,11 +107,26 @@ class Follower:
                 self._execute(core, inst, bound.binding)
             elif inst.kind is Kind.REGION:
                 self.registers.begin(core)
+            elif op is not None and any(map(op.has, _ON_STACK)):
+                self._refuse_unset(core, inst)
             elif op is not None and not (is_handle(op.name) or _looks_at_nothing(core, op)):
                 self._assume(core, op)
         except Unprovable as problem:
             problem.op = problem.op or op
             raise
+
+    def _refuse_unset(self, core: Core, inst: Inst) -> None:
+        """Raise Unprovable for a number of the stack that nothing has set, which is no constant."""
+        results = [self.engine.program.slots[each] for each in inst.operation.results]
+        left, kept = [core.slots[slot] for slot in results], core.uninit
+        core.uninit = "zero" if kept != "zero" else "poison"
+        inst.run(core)
+        again, core.uninit = [core.slots[slot] for slot in results], kept
+        for slot, value in zip(results, left, strict=True):
+            core.slots[slot] = value
+        both = [(a, b) for a, b in zip(left, again, strict=True) if isinstance(a, (int, float))]
+        if any(exact(one) != exact(other) for one, other in both):
+            raise Unprovable("reads a number that nothing has set")
 
     def _assume(self, core: Core, op: Operation) -> None:
         """A number that the scalar unit reads of an argument is taken as it is: the proof is for
@@ -168,6 +184,8 @@ class Follower:
         elif op.op.has("sets_quant"):
             self.slots.keep_factors(op)
         elif op.op.name not in SILENT:
+            if "noise" in core.registers:
+                raise Unprovable("rounds by numbers that each core draws (tquant.rounding)")
             told = Told([], [], [])
             fills: tuple[int, ...] = ()
             if not covers_nothing(op):
@@ -348,8 +366,6 @@ class Follower:
 
 def _looks_at_nothing(core: Core, op: Operation) -> bool:
     family = op.definition.family if op.definition is not None else ""
-    if any(map(op.has, _ON_STACK)):
-        return True
     if family in _SETTINGS and not op.results and not op.has("reads_memory"):
         return not any(core.queues.values())  # what waits may go by the value before
     return family == "pipes" and any(map(op.has, _SET_UP)) and not op.has("sets_quant")

@@ -36,12 +36,6 @@ class _FoundSomething(Exception):
 FAULTS = (
     OpFault, ScalarFault, NeedsValue, ValueError, TypeError, OverflowError, _FoundSomething
 )  # fmt: skip
-_COMPARISONS = frozenset(
-    (operator.lt, operator.le, operator.gt, operator.ge, operator.eq, operator.ne)
-)
-_FAR = 1 << 62
-_KEPT = 200
-_LINE = 3500
 _COMPARISONS = frozenset(getattr(operator, word) for word in ("lt", "le", "gt", "ge", "eq", "ne"))
 """What compares arrays of whole numbers as it does numbers."""
 _FAR = 1 << 62

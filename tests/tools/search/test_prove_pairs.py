@@ -192,3 +192,36 @@ def test_blocks_that_overwrite_each_other_are_equal_to_nothing(target, same):
         proof = prove(*pair)
         assert proof.verdict == REFUSED
         assert "data race" in proof.why
+
+
+# -- what is no function of the arguments ----------------------------------------------------------
+
+
+def filled(*, is_set: bool) -> ptosim.Program:
+    """A tile filled with a number of the scalar unit's stack: -1, or one that nothing has set,
+    which a run takes as FF in every byte: -1, too."""
+    k = Kernel("a5")
+    tile, array = k.tile("t", "i32", 8, 64), "!pto.local_array<4xi32>"
+    k.line(f"%held = pto.declare_local_array -> {array}")
+    if is_set:
+        k.line("%one = arith.constant -1 : i32")
+        k.line(f"pto.local_array_set %held[{k.const(1)}], %one : {array}, i32")
+    k.line(f"%v = pto.local_array_get %held[{k.const(1)}] : {array} -> i32")
+    k.op("pto.texpands", [("%v", "i32")], [tile])
+    k.store(tile, "y")
+    return k.program()
+
+
+def test_a_number_that_nothing_has_set_is_no_constant():
+    args = {"y": np.zeros((8, 64), np.int32)}
+    unset, is_set = (Launched(filled(is_set=flag), None, args) for flag in (False, True))
+    assert prove(is_set, is_set).verdict == EQUAL
+    for pair in ((unset, is_set), (is_set, unset), (unset, unset)):
+        assert "a number that nothing has set" in prove(*pair).why
+
+
+def test_numbers_that_a_core_draws_are_no_expression():
+    """Stochastic rounding takes other ones on another core, and after another operation."""
+    program = ptosim.load("@quant/mxfp8_nd", switches={"tquant.rounding": "stochastic"})
+    proof = prove(*[Launched(program)] * 2)
+    assert (proof.verdict, "each core draws" in proof.why) == (REFUSED, True)
