@@ -50,14 +50,29 @@ def test_scale_loads_take_any_elements_of_one_width(side, space, source, target,
     assert codes == ([] if is_right else ["PTO2010"])
 
 
-@pytest.mark.parametrize("op", ["taddc", "tsubc"])
-def test_operations_that_take_low_precision(op):
-    assert (
-        refused(
-            *tiles(a=HIF8), f"pto.{op} ins(%a, %a, %a : {HIF8}, {HIF8}, {HIF8}) outs(%a : {HIF8})"
+WIDE = HIF8.replace("hif8>", "hif8, pad=1>")
+
+
+@pytest.mark.parametrize("line", [
+    *(f"pto.{op} ins(%a, %a, %a : {HIF8}, {HIF8}, {HIF8}) outs(%a : {HIF8})" for op in ("taddc", "tsubc")),
+    *(f"pto.{op} ins(%a, %s, %a : {HIF8}, f32, {HIF8}) outs(%a : {HIF8})" for op in ("taddsc", "tsubsc")),
+    f"pto.tfillpad ins(%a : {HIF8}) outs(%b : {WIDE})",
+    f"%v = pto.tgetval ins(%a, %i : {HIF8}, index) outs : !pto.hif8",
+])  # fmt: skip
+def test_operations_that_take_low_precision(line):
+    lines = (*tiles(a=HIF8, b=WIDE), "%s = arith.constant 1.0 : f32", line)
+    assert refused(*lines) == refused(*lines, target="a3") == []
+
+
+@pytest.mark.parametrize("target", ["a3", "a5"])
+def test_rules_of_elements_hold_on_every_target_and_for_memrefs(target):
+    """Only that nothing else than A5 executes it is said beside them."""
+    for base in ("!pto.ptr<f16, ub>", "memref<64xf16, #pto.address_space<vec>>"):
+        lines = (
+            f"%p = builtin.unrealized_conversion_cast %j : i64 to {base}",
+            f"%v = pto.vmi.vload %p[%i] : {base} -> !pto.vmi.vreg<64xf32>",
         )
-        == []
-    )
+        assert refused(*lines, target=target) == ["PTO2327"], base
 
 
 @pytest.mark.parametrize(
@@ -96,6 +111,12 @@ def test_a_function_of_a_kind_may_have_several_blocks_and_ub_is_space_6_of_point
     )
     assert refused(*lines, function=kind) == []
     assert refused("%p = llvm.inttoptr %j : i64 to !llvm.ptr<6>") == []
+    device = "pto.vecscope { %v = pto.ld_dev %p[%i] : !pto.ptr<i32> -> i32 }"
+    cast = "%p = pto.castptr %j : i64 -> !pto.ptr<i32>"
+    assert refused(cast, device, function=" attributes {pto.kernel}") == []
+    large = "!pto.tensor_view<9223372036854775807x4xi32>"
+    view = f"%v = pto.make_tensor_view %p, shape = [%i, %i], strides = [%i, %i] : {large}"
+    assert refused(cast, view) == []
 
 
 @pytest.mark.parametrize(("layout", "shape", "box", "pipe"), [

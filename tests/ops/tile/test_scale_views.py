@@ -116,3 +116,86 @@ def test_a_table_has_boxes():
     with pytest.raises(ptosim.Trap) as stopped:
         k.run({"s": np.zeros(32, np.uint8)})
     assert stopped.value.diagnostics[-1].code == "PTO6051"
+
+
+PLACES = {
+    "nothing places them": "",
+    "placed after the move": "tget",
+    "placed before the move": "early",
+    "used before they are placed": "used",
+    "placed in another block": "branch",
+}
+"""Where `tget_scale_addr` is, and whether the scales of lhs are then where the product reads them."""
+
+
+@pytest.mark.parametrize("where", PLACES.values(), ids=PLACES)
+def test_a_product_reads_its_scales_beside_its_data(where):
+    """At a sixteenth of the address of the data, whatever the operand says: that says only a type,
+    and where it is another place that is told. A tile is placed from the nearest move from L1 into
+    it on, in the same block, if nothing between uses it; else from where it is placed."""
+    m, depth, n, data = 16, 64, 32, 0x1000
+    k = Kernel("a5", level=3)
+    keys = {"layout": "zz", "fractal": 32}
+    left = k.tile("l", "f8E4M3FN", m, depth, layout="nz", loc="left", addr=data)
+    right = k.tile("r", "f8E4M3FN", depth, n, layout="zn", loc="right", addr=0)
+    acc = k.tile("c", "f32", m, n, layout="nz", fractal=1024, loc="acc", addr=0)
+    moved = {}
+    for slot, (name, layout, addr) in enumerate((
+        ("own", "zz", 0), ("beside", "zz", data // 16), ("sb", "nn", 0),
+    )):  # fmt: skip
+        shape = (m, depth // 32) if layout == "zz" else (depth // 32, n)
+        keys = {"layout": layout, "fractal": 32}
+        table = k.tile(
+            f"{name}1", "!pto.f8E8M0", *shape, loc="mat", addr=0x8000 + 64 * slot, **keys
+        )
+        moved[name] = table, k.tile(name, "!pto.f8E8M0", *shape, loc="scaling", addr=addr, **keys)
+        k.load(f"g{name}", table)
+    for tile, loc in ((left, "l"), (right, "r")):
+        mat = k.tile(
+            f"{loc}1",
+            "f8E4M3FN",
+            tile.rows,
+            tile.cols,
+            layout="nz",
+            loc="mat",
+            addr=0x4000 + 0x1000 * (loc == "r"),
+        )
+        k.load(f"g{loc}", mat)
+        k.line("pto.barrier #pto.pipe<PIPE_ALL>")
+        k.op("pto.tmov", [mat], [tile])
+    own = moved["own"][1]
+    for name in ("beside", "sb"):
+        k.op("pto.tmov", moved[name][:1], moved[name][1:])
+    placing = f"pto.tget_scale_addr ins(%l : {left.type}) outs(%own : {own.type})"
+    product = [left, own, right, moved["sb"][1]]
+    if where == "early":
+        k.line(placing)
+    k.op("pto.tmov", [moved["own"][0]], [own])
+    k.line("pto.barrier #pto.pipe<PIPE_ALL>")
+    if where == "used":
+        k.op("pto.tmatmul.mx", product, [acc])
+    if where == "branch":
+        k.line("%true = arith.constant true")
+        k.line(f"scf.if %true {{\n{placing}\n}}")
+    elif where in ("tget", "used"):
+        k.line(placing)
+    k.op("pto.tmatmul.mx", product, [acc])
+    k.line("pto.barrier #pto.pipe<PIPE_ALL>")
+    k.store(acc, "out", (m, n))
+    scales = {name: RNG.integers(122, 132, shape).astype(np.uint8) for name, shape in (
+        ("own", (m, depth // 32)), ("beside", (m, depth // 32)), ("sb", (n, depth // 32)))}  # fmt: skip
+    finite = np.arange(120, dtype=np.uint8)
+    x, y = (
+        finite[RNG.integers(0, 120, s)].view(ml_dtypes.float8_e4m3fn)
+        for s in ((m, depth), (depth, n))
+    )
+    args = {f"g{name}": boxed(s).view(ml_dtypes.float8_e8m0fnu) for name, s in scales.items()}
+    result = k.run({**args, "gl": x, "gr": y, "out": np.zeros((m, n), np.float32)})
+    is_there = where in ("tget", "early")
+    read = scales["own" if is_there else "beside"]
+    expected = cube.matmul(
+        cube.scaled(number(x), read, 1), cube.scaled(number(y), scales["sb"].T, 0)
+    )
+    np.testing.assert_array_equal(result.outputs["out"], expected)
+    told = {"": True, "used": True, "branch": False}.get(where, False)
+    assert ("PTO6305" in [f.code for f in result.findings]) == told
