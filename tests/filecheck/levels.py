@@ -17,7 +17,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-import ptosim
 from ptosim.debug.program import Program
 from ptosim.ground.diagnostics.model import ProgramError
 from ptosim.ground.errors import PtosimError, UnsizedError, UsageError
@@ -111,30 +110,40 @@ def outcome(step: Callable[[], object]) -> str | None:
 
 
 def ran(program: Program) -> None:
-    """Run every entry; one half of a pair with a stub for the other."""
+    """Run every entry: one half of a pair with a stub for the other; numbers are made up, or, where
+    those are no places, 0."""
     for entry in program.entries:
         options = {"entry": entry, "uninit": "zero", "sanitize": "none", "max_instructions": LIMIT}
-        try:
-            _run(program, options)
-        except ptosim.Trap as problem:
-            if not {"PTO5006", "PTO8005"} & set(str(problem).split(": ")):
-                raise
-            _run(program, {**options, "peer": "stub"})
+        numbers = [a.name for a in program.signature(entry) if a.kind == "scalar"]
+        stub = {**options, "peer": "stub"}
+        zeros = dict.fromkeys(numbers, 0)
+        tries = [({}, options), ({}, stub), (zeros, options), (zeros, stub)]
+        problems: list[Exception] = []
+        for args, given in tries:
+            try:
+                _run(program, args, given)
+                break
+            except PtosimError as problem:
+                problems.append(problem)
+        else:
+            raise problems[0]
 
 
-def _run(program: Program, options: dict[str, Any]) -> None:
+def _run(program: Program, args: dict[str, Any], options: dict[str, Any]) -> None:
     """Run an entry; arrays that neither views nor accesses size have ELEMENTS, or FEW."""
     try:
-        program.run({}, **options)
+        program.run(args, **options)
     except UnsizedError:
         asked = [a for a in program.signature(options["entry"]) if a.kind in ("ptr", "memref")]
         arrays = {a.name: np.zeros(ELEMENTS, argument_dtype(dtypes()[a.dtype])) for a in asked}
+        arrays = {**args, **arrays}
         try:
             program.run(arrays, **options)
         except UsageError as problem:
             if "has no room for" not in str(problem):
                 raise
-            program.run({name: array[:FEW] for name, array in arrays.items()}, **options)
+            few = {n: a[:FEW] if isinstance(a, np.ndarray) else a for n, a in arrays.items()}
+            program.run(few, **options)
 
 
 def costed(program: Program) -> None:
