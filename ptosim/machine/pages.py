@@ -148,6 +148,8 @@ class Pages:
             self._expect(last - first)
             self.missing[first:last] = False
             self._absent -= last - first
+            if first * PAGE == start and last * PAGE >= start + run:
+                return
         self.bring_rows(start, shape, strides, size)
 
     def are_missing(

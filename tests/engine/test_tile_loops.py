@@ -179,6 +179,7 @@ def left_behind(text: str, monkeypatch, *, at_once: bool):
     """What a run for values alone leaves behind."""
     with monkeypatch.context() as patch:
         done = []
+        patch.setattr(tile_loops, "WORTH", 0)  # few rounds, too
         if at_once:
             attempt = tile_loops.TileLoop._executed
 
@@ -406,7 +407,86 @@ def test_many_of_these_nests_are_executed_at_once(monkeypatch):
     monkeypatch.setattr(stacks.Stacks, "run", counted)
     for seed in range(12):
         left_behind(nest(seed), monkeypatch, at_once=True)
-    assert sum(number > 1 for number in repeats) >= 6
+    assert sum(number > 1 for number in repeats) >= 3
+
+
+# -- columns side by side --------------------------------------------------------------------------
+
+COLUMNWISE = (*OPERATIONS[:2], *OPERATIONS[3:9], *OPERATIONS[12:19])
+"""Those of which a column knows nothing of the others, but what has one value for each row."""
+
+
+def _uses(line: str) -> tuple[set[str], set[str]]:
+    """The tiles that an operation takes, and its result."""
+    taken, made = line.partition("outs")[::2]
+    return (
+        {word for word in TILES if f"%{word}," in taken or f"%{word} " in taken},
+        {word for word in TILES if f"(%{word} " in made},
+    )
+
+
+def columns(seed: int) -> str:
+    """A loop over columns in a loop over rows: mostly of what each round has loaded or computed, with
+    one value for each row that the outer loop has computed, or one that stays; in place, on what
+    another round stores, with several stores."""
+    each = _Kernel(seed)
+    rng, lines = each.rng, each.lines
+    each.head()
+    across, down = rng.choice((2, 3, 4)), rng.choice((6, 11, 20))
+    lines.append(f"scf.for %row = %c0 to {each.constant(16 * down)} step %c16 {{")
+    if rng.random() < 0.5:
+        lines.append(f"pto.tload ins({each.window('x', '%row', 'fixed')} : {PART}) outs(%k : {F})")
+        lines.append(f"pto.trowmax ins(%k, %t : {F}, {F}) outs(%r : {C})")
+    lines.append(f"scf.for %column = %c0 to {each.constant(64 * across)} step %c64 {{")
+    load, store = rng.choice((("x", "z"),) * 4 + (("z", "z"), ("y", "z")))
+    fresh = {"r"}
+    for array, tile in ((load, "a"), (rng.choice("xxyz"), "b"))[: rng.choice((1, 2, 2))]:
+        lines.append(
+            f"pto.tload ins({each.value(_at(array, '%row'))} : {PART}) outs(%{tile} : {F})"
+        )
+        fresh.add(tile)
+    for _ in range(rng.randrange(1, 6)):
+        may = [o for o in COLUMNWISE if _uses(o)[0] <= fresh or rng.random() < 0.01]
+        lines.append(rng.choice(may))
+        fresh |= _uses(lines[-1])[1] - {"r"}
+    tile = rng.choice(sorted(fresh & {*"abc"}))
+    for array in rng.choice(((store,),) * 3 + ((store, "y"),)):
+        row = each.value(f"arith.addi %row, {each.constant(8)} : index")
+        row = row if rng.random() < 0.05 else "%row"
+        lines.append(f"pto.tstore ins(%{tile} : {F}) outs({each.value(_at(array, row))} : {PART})")
+    lines += ["}", "}"]
+    each.store("%c1", "c")
+    text = "\n".join(lines)
+    arguments = ", ".join(f"%p{n}: !pto.ptr<f32>" for n in "xyz")
+    return (
+        'module attributes {pto.target_arch = "a5"} {\n'
+        f"  func.func @kernel({arguments}) {{\n{text}\n    return\n  }}\n}}\n"
+    )
+
+
+@pytest.mark.parametrize(
+    "seed", [pytest.param(s, marks=pytest.mark.deep if s >= 20 else ()) for s in range(400)]
+)
+def test_columns_at_once_are_columns_one_by_one(seed, monkeypatch):
+    monkeypatch.setattr(stacks, "STRIP", Random(seed).choice((1 << 14, 1 << 17, 1 << 20)))
+    once, _ = left_behind(columns(seed), monkeypatch, at_once=True)
+    each, _ = left_behind(columns(seed), monkeypatch, at_once=False)
+    assert once == each
+
+
+@pytest.mark.slow
+def test_many_of_these_columns_are_joined(monkeypatch):
+    joined = []
+    run = stacks.Stacks.run
+
+    def counted(self, *given):
+        joined.append(any(step.is_joined for step in self._steps))
+        return run(self, *given)
+
+    monkeypatch.setattr(stacks.Stacks, "run", counted)
+    for seed in range(12):
+        left_behind(columns(seed), monkeypatch, at_once=True)
+    assert sum(joined) >= 6
 
 
 # -- runs in parts ---------------------------------------------------------------------------------

@@ -23,21 +23,28 @@ import numpy as np
 
 from ptosim.engine.batch.steps import NotAtOnceError
 from ptosim.engine.batch.windows import (
+    NOWHERE,
     Area,
     Step,
     are_apart,
+    area_of,
     hull,
+    is_rows,
     nothing_else,
     on_chip,
+    overlap,
     runs_in,
+    tiles_of,
     touched,
     windows_of,
 )
+from ptosim.ground.isa.schema import Role
 from ptosim.ground.records import NamedTuple, replace
 from ptosim.machine.core import Core
 from ptosim.machine.effects.account import Effects, effects_of
 from ptosim.machine.effects.ranges import union
-from ptosim.machine.effects.row import rows_are_apart
+from ptosim.machine.effects.row import are_apart as lanes_are_apart
+from ptosim.machine.effects.row import role_of
 from ptosim.machine.gm import view_spec
 from ptosim.machine.tile import Tile, TileRef, tile_ref
 from ptosim.machine.values import GmView
@@ -95,34 +102,45 @@ class Stacks:
         self._found: list[Any] = []
         self._strips: dict[tuple[int, int, bool], dict[int, Bound]] = {}
         self._singles: dict[tuple[int, int], Bound] = {}
-        self._memory = bytearray(0)
+        self._dead: dict[int, frozenset[str]] = {}
         self._places: dict[Area, int] = {}
+        # Tiles of joined steps are in no memory of the core, but their effects are asked for.
+        ends = [area_of(tile) for step in steps if step.is_joined for tile in tiles_of(step)]
+        self._memory = bytearray(max((area.start + area.size for area in ends), default=0))
         effects = {
-            at: effects_of(self._bound(step, step.values, step.values)[0])
+            at: effects_of(self._bound(step, step.values, () if step.is_joined else step.values)[0])
             for at, step in enumerate(steps)
             if step.first == at
         }
+        self._memory = bytearray(0)
         self._effects = [effects[step.first] for step in steps]
         if self._found:
             raise NotAtOnceError
         areas = _areas(steps)
         fixed, carried = _uses(areas, self._effects)
         self._turn = _in_turn(steps, areas, carried, engine.profile.target)
+        # A tile of joined steps that nobody writes is one that nobody touches.
+        read = [r for effect in effects.values() for r in on_chip(effect)[0]]
+        unmade = [area for area in fixed if area.start >= NOWHERE]
+        wrong = [steps[at].is_joined for at in self._turn]
+        if any(wrong) or any(touched(read, area).any() for area in unmade):
+            raise NotAtOnceError
         stacked = [step for at, step in enumerate(steps) if at not in self._turn]
-        own = {area_of(tile) for step in stacked for tile in _tiles(step)}
+        own = {area_of(tile) for step in stacked for tile in tiles_of(step)}
         self.areas = [area for area in areas if area in own]
-        self._fixed = [area for area in fixed if area in own]
+        self._fixed = [area for area in fixed if area in own and area.start < NOWHERE]
         self._kept = [area for area in areas if area not in own and area not in fixed]
+        self._dead = self._forgotten(carried)
         self.windows = [
             w
             for at, step in enumerate(steps)
             for w in windows_of(at, steps[step.first], self._effects[at])
         ]
-        self._is_store = [
-            any(w.is_write for w in self.windows if w.step == at) for at in range(len(steps))
-        ]
+        writes = {w.step for w in self.windows if w.is_write}
+        self._is_store = [at in writes for at in range(len(steps))]
         self._may_wait = not self._turn and self._stores_may_wait()
-        self._size = sum(area.size for area in self.areas)
+        used = {area_of(tile) for step in stacked for tile in self._left_in(step)}
+        self._size = sum(area.size for area in self.areas if area in used)
         views = [v for step in stacked for v in step.values.values() if isinstance(v, GmView)]
         self._is_flat = all(view.spec.sizes[1] == 1 for view in views)
 
@@ -144,6 +162,7 @@ class Stacks:
         binding.emit, binding.slots = self._found.append, engine.program.slots
         binding.memory, binding.real, binding.stacked = self._memory, real, stacked
         binding.at_once = ("read",) if waits else ("read", "fill")
+        binding.forgotten = self._dead.get(step.first, ())
         commit = inst.semantics(binding)
         does_more = (
             binding.sync, binding.guard, binding.at_issue, binding.signals, binding.awaits,
@@ -152,6 +171,42 @@ class Stacks:
         if any(does_more):
             raise NotAtOnceError
         return binding, self._engine.domain.watched(binding, commit)
+
+    def _forgotten(self, carried: Sequence[Area]) -> dict[int, frozenset[str]]:
+        """Of steps that leave more than their results, or are wide: the tiles that nobody looks at
+        before they are written as a whole, by the number of the step. Those of `carried` areas are
+        looked at later."""
+        found: dict[int, frozenset[str]] = {}
+        for at, step in enumerate(self._steps):
+            if at in self._turn or not (step.is_joined or self._effects[at].spoils):
+                continue
+            tiles = {n: area_of(v) for n, v in step.values.items() if isinstance(v, TileRef)}
+            dead = frozenset(
+                name for name, area in tiles.items()
+                if list(tiles.values()).count(area) == 1
+                and area not in carried and area not in self._fixed and self._dies(at, area)
+            )  # fmt: skip
+            found[step.first] = found.get(step.first, dead) & dead
+        return found
+
+    def _left_in(self, step: Step) -> list[TileRef]:
+        """The tiles that a step uses, but for scratch in which it leaves nothing."""
+        op, dead = step.inst.operation, self._dead.get(step.first, ())
+        tiles = [(n, v) for n, v in step.values.items() if isinstance(v, TileRef)]
+        return [v for n, v in tiles if n not in dead or role_of(op, n) is not Role.SCRATCH]
+
+    def _dies(self, at: int, area: Area) -> bool:
+        """True if what a step leaves in an area is written again before it is read, or never read
+        in its period."""
+        left = np.ones(area.size, np.bool_)
+        for effects in self._effects[at + 1 :]:
+            read, written = on_chip(effects)
+            if (touched(read, area) & left).any():
+                return False
+            left &= ~touched(written, area)
+            if not left.any():
+                break
+        return True
 
     # -- execution ---------------------------------------------------------------------------------
 
@@ -360,8 +415,11 @@ class Stacks:
         for many, one in zip(on_chip(stacked), on_chip(single), strict=True):
             for area in self.areas:
                 where = Area(area.space, self._places[area], area.size * periods)
-                each = runs_in(one, area) + area.size * np.arange(periods)[:, None, None]
-                if not np.array_equal(runs_in(many, where), union([each.reshape(-1, 2)])):
+                touches, runs = runs_in(many, where), runs_in(one, area)
+                if not len(touches) and not len(runs):
+                    continue
+                each = runs + area.size * np.arange(periods)[:, None, None]
+                if not np.array_equal(touches, union([each.reshape(-1, 2)])):
                     raise NotAtOnceError
 
 
@@ -372,29 +430,10 @@ def _room(area: Area, periods: int) -> int:
 # -- on chip ---------------------------------------------------------------------------------------
 
 
-def is_rows(ref: TileRef) -> bool:
-    """True for a tile that is rows one below the other, and nothing else."""
-    type_, layout = ref.type, ref.layout
-    in_rows = (layout.name == "nd" and layout.row_stride == type_.cols) or (
-        layout.name == "dn" and type_.cols == 1
-    )
-    whole = ref.v_row == type_.rows and type_.dtype.bits >= 8 and ref.v_col > 0
-    return in_rows and whole and type_.loc == "vec" and not type_.pitch
-
-
-def area_of(ref: TileRef) -> Area:
-    """Return the bytes of a tile."""
-    return Area(ref.type.loc, ref.addr, max(ref.type.bytes, ref.layout.reach))
-
-
-def _tiles(step: Step) -> list[TileRef]:
-    return [v for v in step.values.values() if isinstance(v, TileRef)]
-
-
 def _areas(steps: Sequence[Step]) -> list[Area]:
     """The areas of all tiles; those that overlap are one."""
     found: list[Area] = []
-    for area in sorted({area_of(tile) for step in steps for tile in _tiles(step)}):
+    for area in sorted({area_of(tile) for step in steps for tile in tiles_of(step)}):
         last = found[-1] if found else None
         if last is None or last.space != area.space or last.start + last.size <= area.start:
             found.append(area)
@@ -409,27 +448,22 @@ def _in_turn(
 ) -> range:
     """The steps from the first one that cannot be stacked to the last: its rows know of others, or
     it takes tiles that only overlap, or what an earlier period left."""
-    apart = {area_of(tile) for step in steps for tile in _tiles(step)}
-    known = [a for a in areas if a not in carried and not any(_overlaps(a, b) for b in apart)]
+    apart = {area_of(tile) for step in steps for tile in tiles_of(step)}
+    known = [a for a in areas if a not in carried and not any(overlap(a, b) for b in apart)]
     alone = [
         at
         for at, step in enumerate(steps)
-        if not _may_stack(step, target) or any(area_of(tile) not in known for tile in _tiles(step))
+        if not _may_stack(step, target)
+        or any(area_of(tile) not in known for tile in tiles_of(step))
     ]
     return range(alone[0], alone[-1] + 1) if alone else range(0)
-
-
-def _overlaps(one: Area, other: Area) -> bool:
-    """True for two that share bytes, but not all of them."""
-    meets = one.start < other.start + other.size and other.start < one.start + one.size
-    return one != other and one.space == other.space and meets
 
 
 def _may_stack(step: Step, target: str) -> bool:
     """True for an operation on rows that know nothing of one another. Raises NotAtOnceError for one
     that cannot be executed in turn either, as it is none on tiles alone."""
-    op, tiles = step.inst.operation, _tiles(step)
-    apart = rows_are_apart(op, target)
+    op, tiles = step.inst.operation, tiles_of(step)
+    apart = lanes_are_apart(op, "rows_apart", target)
     if not tiles or not (apart or op.has("by_rows")):
         raise NotAtOnceError
     views = [v for v in step.values.values() if isinstance(v, GmView)]
@@ -440,7 +474,8 @@ def _may_stack(step: Step, target: str) -> bool:
 def _lines(view: GmView) -> int:
     """The rows of a window that may have one dimension more; 0 for any other."""
     spec = view.spec
-    if spec.layout != "nd" or spec.sizes[0] != 1 or spec.dtype.bits < 8:
+    is_rows_too = spec.layout == "dn" and spec.sizes[4] == 1
+    if not (spec.layout == "nd" or is_rows_too) or spec.sizes[0] != 1 or spec.dtype.bits < 8:
         return 0
     return spec.sizes[1] * spec.sizes[2] * spec.sizes[3]
 

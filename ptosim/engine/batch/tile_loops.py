@@ -14,7 +14,7 @@ from typing import Any
 from ptosim.engine.batch.stacks import Stacks
 from ptosim.engine.batch.steps import NotAtOnceError
 from ptosim.engine.batch.trace import Loop
-from ptosim.engine.batch.windows import Step
+from ptosim.engine.batch.windows import Step, side_by_side
 from ptosim.engine.core.bound import Inst, Kind
 from ptosim.engine.core.symbolic import numbers_of
 from ptosim.engine.period.state import agrees, opaque_results
@@ -41,6 +41,9 @@ MOST_FOLLOWED = 600
 """Instructions of a period of several rounds that are followed."""
 MOST_OF_ROUND = 2500
 """Those of a period of one, in which a loop may be."""
+WORTH, SEEN = 300, 3
+"""Instructions of rounds that are worth being followed when a loop comes for the first times: most
+rounds of one in another loop are executed with those of that one."""
 MOST_PLANS = 8
 """Stacks of a loop that are kept."""
 MOST_WAIT = 256
@@ -87,7 +90,7 @@ class TileLoop:
         self._own = frozenset(_slots_of(engine.program, loop))
         self._rounds: int | None = None  # of a period; None: not known yet
         self._plans: dict[Any, Stacks | None] = {}
-        self._wait, self._gap = 0, 1
+        self._wait, self._gap, self._seen = 0, 1, 0
 
     def run(self, core: Core, slots: list[Any], room: int) -> Done | None:
         """Execute periods at once, as many as may be, of at most `room` instructions. Returns what
@@ -95,10 +98,7 @@ class TileLoop:
         if not self._engine.is_bare:
             raise NotAtOnceError
         left = self._left(slots)
-        if left < FEWEST + 1:
-            return None
-        if self._wait:
-            self._wait -= 1
+        if left < FEWEST + 1 or self._is_left(left):
             return None
         for rounds in ROUNDS if self._rounds is None else (self._rounds,):
             if left < rounds * (FEWEST + 1):
@@ -116,6 +116,16 @@ class TileLoop:
         if self._rounds is None and self._gap == MOST_WAIT:
             raise NotAtOnceError
         return None
+
+    def _is_left(self, rounds: int) -> bool:
+        """True if it is not tried this time."""
+        if rounds * (self._loop.end - self._loop.head) < WORTH and self._seen < SEEN:
+            self._seen += 1
+            return True
+        if self._wait:
+            self._wait -= 1
+            return True
+        return False
 
     def _left(self, slots: list[Any]) -> int:
         """The rounds that are left."""
@@ -245,8 +255,21 @@ class TileLoop:
     def _executed(self, core: Core, period: _Period, level: int, periods: int) -> int:
         """Execute so many periods; return how many were. Raises NotAtOnceError."""
         steps = [_step(inst, operands, level) for inst, operands in period.steps]
-        keys = [_key(step) for step in steps]
         offsets = [s.values[s.window].offset if s.window else 0 for s in steps]
+        keys = [_key(step) for step in steps]
+        target = self._engine.profile.target
+        joined, places = side_by_side(steps, keys, offsets, target)
+        if len(joined) < len(steps):
+            try:
+                return self._stacked(core, joined, places, periods)
+            except (NotAtOnceError, OpFault):
+                pass
+        return self._stacked(core, steps, offsets, periods)
+
+    def _stacked(
+        self, core: Core, steps: Sequence[Step], offsets: Sequence[int], periods: int
+    ) -> int:
+        keys = [_key(step) for step in steps]
         length, inner = _block(keys, offsets)
         repeats = len(steps) // length
         block = list(zip(steps[:length], zip(keys[:length], inner, strict=True), strict=True))
@@ -292,7 +315,7 @@ def _step(inst: Inst, operands: Any, level: int) -> Step:
         values[name] = value
     if stride == 0 and role_of(inst.operation, window) is not Role.IN:
         raise NotAtOnceError  # every period writes the same bytes
-    return Step(inst, values, window, stride, 0, 0)
+    return Step(inst, values, window, stride)
 
 
 def _block(keys: Sequence[Any], offsets: Sequence[int]) -> tuple[int, tuple[int, ...]]:

@@ -94,10 +94,10 @@ def access_entry(op: Operation, key: str, target: str) -> dict[str, Any] | None:
     return entry if kind is None or _has_elements(op, entry["of"], kind) else None
 
 
-def rows_are_apart(op: Operation, target: str) -> bool:
-    """True if each row of its results depends on that row of its sources alone: a trait, or an
-    access entry where only some variants are so."""
-    return op.has("rows_apart") or access_entry(op, "rows_apart", target) is not None
+def are_apart(op: Operation, what: str, target: str) -> bool:
+    """True if each row, or each column (`what`: `rows_apart`, `cols_apart`), of its results depends
+    on that of its sources alone: a trait, or an access entry where only some variants are so."""
+    return op.has(what) or access_entry(op, what, target) is not None
 
 
 def _space(op: Operation, name: str) -> str | None:

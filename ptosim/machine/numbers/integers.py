@@ -132,17 +132,15 @@ def quantize_int8(
     gives 0. The products are in `out` afterwards, if it is given: an f32 array like the values, or
     the values themselves.
     """
-    require("scale_by", scale_by, ("mul", "div"))
     require("offset_at", offset_at, ("pre", "post"))
-    products = (np.multiply if scale_by == "mul" else np.divide)(values, scale, out=out)
-    if offset is not None and offset_at == "pre":
-        products = np.add(products, offset, out=products)
+    shift = offset if offset_at == "pre" else None
+    products = _scaled(values, scale, shift, scale_by, out)
     form, wide = lookup("i8" if offset is None else "ui8"), lookup("i32")
     whole = np.rint(products)
     least, most = whole.min(initial=0), whole.max(initial=0)
     is_inside = wide.lowest <= least and most < wide.highest + 1
     integers = whole.astype(wide.dtype) if is_inside else _clipped(whole, wide, "zero")
-    if offset is not None and offset_at == "post":
+    if offset is not None and shift is None:
         integers = float_to_int(integers + offset.astype(np.float64), "i32", "rint")
         least, most = integers.min(initial=0), integers.max(initial=0)
     highest = min(int(form.highest), 127) if signed_range else int(form.highest)
@@ -150,6 +148,40 @@ def quantize_int8(
     if lowest <= least and most <= highest:
         return Int8Result(products, integers, integers.astype(form.dtype))
     return Int8Result(products, integers, np.clip(integers, lowest, highest).astype(form.dtype))
+
+
+def _scaled(
+    values: np.ndarray,
+    scale: np.ndarray,
+    offset: np.ndarray | None,
+    scale_by: str,
+    out: np.ndarray | None,
+) -> np.ndarray:
+    require("scale_by", scale_by, ("mul", "div"))
+    products = (np.multiply if scale_by == "mul" else np.divide)(values, scale, out=out)
+    return products if offset is None else np.add(products, offset, out=products)
+
+
+@np.errstate(all="ignore")
+def int8_codes(
+    values: np.ndarray,
+    scale: np.ndarray,
+    offset: np.ndarray | None = None,
+    *,
+    scale_by: str = "mul",
+    signed_range: bool = False,
+    spare: np.ndarray | None = None,
+) -> np.ndarray:
+    """The codes of `quantize_int8` with an offset before the rounding, as f32: what nobody asks for
+    on the way is not made. `spare`: f32 of the shape of the values that may be overwritten, which
+    may be the values."""
+    whole = _scaled(values, scale, offset, scale_by, spare)
+    np.rint(whole, out=whole)
+    form = lookup("i8" if offset is None else "ui8")
+    lowest, highest = form.lowest, min(form.highest, 127) if signed_range else form.highest
+    if np.isnan(whole.min(initial=0)):
+        whole[np.isnan(whole)] = 0
+    return np.clip(whole, np.float32(lowest), np.float32(highest), out=whole)
 
 
 def half_image(integers: np.ndarray) -> np.ndarray:

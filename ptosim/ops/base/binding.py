@@ -8,7 +8,7 @@ to the cube core. A core that is neither (`any`) has all of it."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Container, Mapping, Sequence
 from itertools import product
 from typing import Any
 
@@ -180,7 +180,9 @@ class Binding:
     is the tile, and `popped` makes of arrays for the entries of the shares that for a popped tile.
     Engines put their own sink into `emit`; `prints` is where `tprint` and `print` write. Each tile
     operand is as many tiles of equal shape as `stacked` says, one below the other. `at_once` says
-    which transfers (`read` of global memory, `fill` of it) happen as soon as they are bound."""
+    which transfers (`read` of global memory, `fill` of it) happen as soon as they are bound. Nobody
+    looks at tiles that are `forgotten` afterwards: an operation need not leave anything there, and
+    may use them."""
 
     op: Operation
     values: Mapping[str, Any]
@@ -213,6 +215,7 @@ class Binding:
     prints: list[str] = field(default_factory=list)
     stacked: int = 1
     at_once: tuple[str, ...] = ()
+    forgotten: Container[str] = ()
     _tiles: dict[str, Tile] = field(default_factory=dict)
 
     def __post_init__(self) -> None:

@@ -205,6 +205,17 @@ def tquant_int8(op: Binding) -> Commit:
     scale, offset = parameters(op, src)
     by, at = op.switch("tquant.int8_scale"), op.switch("tquant.int8_offset")
     is_signed = op.switch("tquant.int8_range") == "signed"
+    forgets = all(name in op.forgotten for name in ("src", "tmp") if op.has(name))
+    if at == "pre" and (forgets or not _clobbers(op)):
+        spare = values if "src" in op.forgotten else None
+
+        def code() -> None:
+            shift = None if offset is None else offset()
+            codes[...] = affine.int8_codes(
+                values, scale(), shift, scale_by=by, signed_range=is_signed, spare=spare
+            )
+
+        return code
     leave = _clobber(op, src, is_kept=offset is None)
     kept = values if leave is not None and offset is None else None  # offsets may be part of src
 
@@ -292,13 +303,17 @@ def _flat(op: Binding, tile: Tile, rows: int) -> Parameter:
 # -- what A2/A3 overwrite --------------------------------------------------------------------------
 
 
+def _clobbers(op: Binding) -> bool:
+    return op.target == "a2a3" and op.profile.name == "hw"
+
+
 def _clobber(
     op: Binding, src: Tile, *, is_kept: bool
 ) -> Callable[[affine.Int8Result], None] | None:
     """The f32 products in src, the 32-bit integers in tmp, and over the first half of src the f16
     image, packed at a row stride of its own. The row broadcast has filled the start of tmp.
     `is_kept`: the products are there."""
-    if op.target != "a2a3" or op.profile.name != "hw":
+    if not _clobbers(op):
         return None
     rows, cols, width = src.v_row, src.v_col, src.cols
     products = op.region("src", rows, cols)

@@ -125,10 +125,12 @@ Reduce = Callable[[np.ndarray], np.ndarray]
 
 
 class Extreme(NamedTuple):
-    """A maximum or minimum: its word, the place of the first one, and what it starts from."""
+    """A maximum or minimum: its word, the place of the first one, the value alone where that is all
+    that matters, and what it starts from."""
 
     word: str
     place: Callable[..., np.ndarray]
+    of_all: Callable[..., np.ndarray]
     infinity: float
     limit: str
 
@@ -149,8 +151,8 @@ class Extreme(NamedTuple):
         return self.place(exact, axis=axis)
 
 
-MAXIMUM = Extreme("max", np.argmax, -np.inf, "min")
-MINIMUM = Extreme("min", np.argmin, np.inf, "max")
+MAXIMUM = Extreme("max", np.argmax, np.max, -np.inf, "min")
+MINIMUM = Extreme("min", np.argmin, np.min, np.inf, "max")
 
 
 # -- along rows ------------------------------------------------------------------------------------
@@ -179,6 +181,10 @@ def _best(op: Binding, extreme: Extreme) -> Reduce:
         return fold
 
     def take(values: np.ndarray) -> np.ndarray:
+        found = extreme.of_all(values, axis=1)
+        # Which of the zeros comes first, and NaN, are looked for where they decide.
+        if values.dtype.kind in "iu" or (found.all() and not np.isnan(found).any()):
+            return found
         ranked = extreme.ranked(values)
         place = extreme.first(ranked, axis=1)
         return np.take_along_axis(ranked, place[:, None], axis=1)[:, 0]
