@@ -314,7 +314,8 @@ class LoadedProgram(Shown):
         if in_turn(options, observers) and may_repeat(self.front, entry):
             from ptosim.launch import in_parts  # of long runs
 
-            result = in_parts.attempt(self.front, self.profile, options, entry, args)
+            known = self.__dict__.setdefault("_known", in_parts.Known())
+            result = in_parts.attempt(self.front, self.profile, options, entry, args, known)
             if result is not None:
                 return result
         if wants(options, observers):
