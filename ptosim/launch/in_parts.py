@@ -91,7 +91,7 @@ class _Beside(NamedTuple):
     out as others do the same, and what its sanitizers know where they have found nothing."""
 
     cost: CostReport
-    count: int
+    instructions: int
     left_out: int
     definedness: Definedness
     unsure: tuple[Diagnostic, ...]
@@ -128,15 +128,15 @@ def _in_parts(prepared: Prepared, options: RunOptions, args: Args, known: Known)
     launch.release()
     if isinstance(numbers, _Counted):
         numbers.book.finish()
-    if numbers.is_unsure or len(launch.sink) > told or result.executed != beside.count:
+    if numbers.is_unsure or len(launch.sink) > told or result.executed != beside.instructions:
         return None
     if options.timing:
         from ptosim.launch.cost import LONG, cost_of_run
 
         result.priced, result.cycles = beside.cost, beside.cost.cycles
-        if beside.left_out and beside.count < LONG:  # every record is kept, if somebody asks
+        if beside.left_out and beside.instructions < LONG:  # every record is kept, if somebody asks
             given = dict(args) if isinstance(args, Mapping) else args
-            result.priced = partial(cost_of_run, prepared, bare, given, beside.count)
+            result.priced = partial(cost_of_run, prepared, bare, given, beside.instructions)
     result.definedness, result.unsure = beside.definedness, beside.unsure
     return result
 
