@@ -42,15 +42,18 @@ _INSERTS = (
     "--enable-bufid_sync",
     "--enable-inject-barrier-all-sync",
 )
+_EVERYWHERE = _INSERTS[2:]
+"""Modes that look at no flag of the text."""
 _TARGET_KEYS = {"pto.target_arch", "pto.device-spec"}
 
 
 class Chosen(NamedTuple):
-    """What decides level and synchronisation where nobody gave them, with the reasons."""
+    """What decides level and synchronisation where nobody gave them, with the reason."""
 
     level: int | None = None
     sync: str | None = None
     why: str = ""
+    everywhere: bool = False  # into functions with flags of their own, too
 
 
 def settings_of(
@@ -65,7 +68,8 @@ def settings_of(
     sync = given.get("sync", chosen.sync)
     if "sync" not in given and chosen.sync is not None:
         reasons["sync"] = chosen.why
-    ordered = _ordered(resolved, sync or "auto", "sync" in given, reasons)
+    everywhere = chosen.everywhere and "sync" not in given
+    ordered = _ordered(resolved, sync or "auto", "sync" in given, everywhere, reasons)
     named = next((op for op in resolved.ops if _TARGET_KEYS & op.attrs.keys()), None)
     if named is not None and "target" not in given:
         reasons["target"] = _place(resolved, named)
@@ -134,8 +138,10 @@ def _run_line(text: str) -> Chosen | None:
     if words is None:
         return None
     given = re.search(r"--pto-level[= ]level([123])", " ".join(words))
-    sync = "auto" if any(w.split("=")[0] in _INSERTS for w in words) else "manual"
-    return Chosen(int(given[1]) if given else 2, sync, _OF_RUN)
+    modes = {w.split("=")[0] for w in words} & set(_INSERTS)
+    everywhere = bool(modes) and modes <= set(_EVERYWHERE)
+    sync = "auto" if modes else "manual"
+    return Chosen(int(given[1]) if given else 2, sync, _OF_RUN, everywhere)
 
 
 _OF_RUN = "the `// RUN:` line"
@@ -182,14 +188,19 @@ def gone_options(source: Source, date: str) -> Iterator[Diagnostic]:
 
 
 def _ordered(
-    resolved: ResolvedModule, sync: str, is_given: bool, reasons: dict[str, str]
+    resolved: ResolvedModule,
+    sync: str,
+    is_given: bool,
+    everywhere: bool,
+    reasons: dict[str, str],
 ) -> frozenset[str]:
-    """The functions whose pipes the assembler orders, and why not the others."""
+    """The functions whose pipes the assembler orders, and why not the others: those with flags of
+    their own, unless it is to insert `everywhere`, and those of micro instructions alone."""
     if sync == "manual":
         return frozenset()
     bodies = [f for f in resolved.functions.values() if f.has_body]
     # C++ is synchronised by whoever wrote it, with barriers too.
-    trait = "sync" if resolved.module.source.is_cpp else "by_hand"
+    trait = "sync" if resolved.module.source.is_cpp else "" if everywhere else "by_hand"
     found = {f.name: _by_hand(f, trait, is_given) for f in bodies}
     told = [_place(resolved, op) for op in found.values() if op is not None]
     if told:

@@ -192,13 +192,14 @@ class VectorWindow:
     a byte last (loads 1 to 127, stores 128 to 255; 0: a barrier orders it before every store).
     `touched` are the pages in which `last` says something. `log`, where somebody watches, takes
     each access of a region: code << 32 | bytes << 20 | first byte, or -1 - i for entry i of
-    `parts`, (code, first bytes, bytes of each run). `is_anywhere`: a store went to a place that a
+    `parts`, (code, first bytes, bytes of each run). `odd` has the address of the first store of a
+    code that does not begin with a block, where its mask may leave out the lane there. `is_anywhere`: a store went to a place that a
     run without values does not know; `unplaced` says on what the places of such accesses depend.
     """
 
     __slots__ = (
-        "data", "interval", "is_anywhere", "last", "log", "long", "marks", "parts", "size", "stamp",
-        "touched", "unplaced",
+        "data", "interval", "is_anywhere", "last", "log", "long", "marks", "odd", "parts", "size",
+        "stamp", "touched", "unplaced",
     )  # fmt: skip
 
     def __init__(self, data: bytearray) -> None:
@@ -212,6 +213,7 @@ class VectorWindow:
         self.log: array[int] | None = None
         self.long = LONG  # entries of the log from which on it is looked through
         self.parts: list[tuple[int, np.ndarray, int]] = []
+        self.odd: dict[int, int] = {}
         self.is_anywhere = False
         self.unplaced: dict[str, Unknown] = {}
 
@@ -252,6 +254,7 @@ class VectorWindow:
         if self.log is not None:
             del self.log[:]
         self.parts.clear()
+        self.odd.clear()
         self.long = LONG
 
     def shorten(self) -> None:

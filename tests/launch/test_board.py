@@ -235,6 +235,72 @@ def test_a_transfer_reads_memory_and_not_the_cache(old, new, told):
     assert [d.code for d in found if d.severity.word != "note"] == ["PTO6110"] * told
 
 
+def test_loads_and_transfers_find_what_cache_and_memory_have():
+    """A04, A05: a transfer finds memory as it was before a scalar store, a load the line as it was
+    cached; after the cure both find what was stored last."""
+    y = np.arange(100, 356, dtype=np.int32)
+    for side, first in (("wrong", 100), ("right", 7)):
+        program = ptosim.load(FOLDER / f"A04_{side}.pto")
+        assert program.run({"y": y, "z": np.zeros(16, np.int32)}).outputs["z"][0] == first
+    for side, second in (("wrong", 101), ("right", 100)):
+        program = ptosim.load(getattr(board_rules()["A05"], side))
+        assert program.run({"y": y, "rank": 0}).outputs["y"][32] == second
+
+
+TWO_CORES = """module attributes {pto.target_arch = "a3"} {
+  func.func @k(%f: !pto.ptr<i64>, %y: !pto.ptr<i32>) {
+    %c0 = arith.constant 0 : index
+    %c1 = arith.constant 1 : index
+    %c32 = arith.constant 32 : index
+    %c64 = arith.constant 64 : index
+    %seven = arith.constant 7 : i32
+    %z = arith.constant 0 : i64
+    pto.set_ffts %f : !pto.ptr<i64>
+    pto.section.cube {
+      pto.store_scalar %seven, %y[%c0] : !pto.ptr<i32>, i32
+      CLEANS
+      pto.sync.set <PIPE_FIX>, 5
+    }
+    pto.section.vector {
+      %s = pto.get_subblock_idx
+      %first = arith.cmpi eq, %s, %z : i64
+      CACHES
+      pto.sync.wait <PIPE_S>, 5
+      GIVES_UP
+      scf.if %first {
+        %q = pto.load_scalar %y[%c0] : !pto.ptr<i32> -> i32
+        pto.store_scalar %q, %y[%c32] : !pto.ptr<i32>, i32
+      }
+    }
+    return
+  }
+}
+"""
+CACHES = """scf.if %first {
+        %w = pto.load_scalar %y[%c1] : !pto.ptr<i32> -> i32
+        pto.store_scalar %w, %y[%c64] : !pto.ptr<i32>, i32
+      }"""
+
+
+@pytest.mark.parametrize(("cleans", "caches", "gives_up", "told", "found"), [
+    ("", "", "", "PTO6110", 100),
+    (CLEAN + FENCE, "", "", None, 7),
+    (CLEAN + FENCE, CACHES, "", "PTO6111", None),  # which of the two came first is open
+    (CLEAN + FENCE, CACHES, CLEAN, "PTO6111", None),
+    (CLEAN + FENCE, CACHES, CLEAN + FENCE, None, 7),
+])  # fmt: skip
+def test_a_word_of_another_core_is_in_two_caches(cleans, caches, gives_up, told, found):
+    """A05: who stores it writes its line back, who has the line cached gives it up, and each waits
+    for a fence."""
+    text = TWO_CORES.replace("CLEANS", cleans).replace("GIVES_UP", gives_up)
+    text = text.replace("CACHES", caches)
+    y = np.arange(100, 356, dtype=np.int32)
+    result = ptosim.load(text).run({"f": np.zeros(16, np.int64), "y": y})
+    for findings in (ptosim.check(text), result.findings):
+        assert {d.code for d in findings if d.severity.word != "note"} == ({told} - {None})
+    assert found is None or result.outputs["y"][32] == found
+
+
 APART = """
     %n = arith.index_cast %b : i64 to index
     %at = arith.shli %n, %amount : index

@@ -155,6 +155,28 @@ def test_a_stream_begins_where_its_first_load_does(begin, first, told):
     assert [d.code for d in found] == ["PTO6432"] * told
 
 
+MASKED = """%small = pto.vcmps %b, %one, %all, "{cmp}" : !pto.vreg<64xf32>, f32, !pto.mask<b32> -> !pto.mask<b32>
+      pto.vsts %b, %ub[%c{at}], %small :"""
+MASK = """%place = pto.castptr %ub : !pto.ptr<f32, ub> -> !pto.ptr<ui8, ub>
+      %other = pto.addptr %place, %c{at} : !pto.ptr<ui8, ub> -> !pto.ptr<ui8, ub>
+      %bytes = pto.pset_b8 "PAT_ALL" : !pto.mask<b8>
+      pto.{op} %bytes, %other[%c0], "{dist}" : !pto.mask<b8>, !pto.ptr<ui8, ub>, index
+      pto.vsts %b, %ub[%c8], %all :"""
+
+
+@pytest.mark.parametrize(("lines", "codes"), [
+    *((MASKED.format(cmp=cmp, at=3), ["PTO6430"]) for cmp in ("lt", "ge", "ne")),
+    (MASKED.format(cmp="lt", at=8), []),
+    *((MASK.format(op=op, at=at, dist=dist), ["PTO6431"] * told) for op in ("psts", "psti")
+      for at, dist, told in ((16, "PK", False), (8, "PK", True), (16, "NORM", True))),
+])  # fmt: skip
+def test_whatever_a_mask_leaves_out_the_address_counts(lines, codes):
+    """A08: no lane, some lanes or all of them; masks that are stored have 16 or 32 bytes."""
+    text = board_rules()["A08"].right.replace("pto.vsts %b, %ub[%c8], %all :", lines)
+    text = text.replace("    %c3 =", "    %c16 = arith.constant 16 : index\n    %c3 =")
+    assert [d.code for d in ptosim.check(text) if d.rule_id == "A08"] == codes
+
+
 def test_places_that_the_caller_gives_are_required_to_be_aligned():
     """A08: a kernel that is right for multiples is no error."""
     text = board_rules()["A08"].right.replace("%ub[%c8]", "%ub[%n]")
@@ -215,6 +237,15 @@ def test_static_flags_and_events_alone_switch_insertion_off(line, skipped, arch)
     """S14, S16: in the whole function, at any depth; whatever else orders is invisible to it."""
     races = {d.code for d in ptosim.check(loads_computes_stores(line, arch)) if d.is_error}
     assert bool(races) is skipped
+
+
+@pytest.mark.parametrize(("mode", "skipped"), [
+    ("insert-sync", True), ("graph-sync-solver", True), ("inject-barrier-all-sync", False),
+])  # fmt: skip
+def test_two_modes_of_insertion_look_at_no_flag(mode, skipped):
+    """C.2 (8): barriers of all pipes go into functions with flags of their own, too."""
+    text = f"// RUN: ptoas --enable-{mode} --pto-arch=a3 %s\n{loads_computes_stores(FLAGS, 'a3')}"
+    assert any(d.is_error for d in ptosim.check(text)) is skipped
 
 
 MICRO = """{run}module attributes {{pto.target_arch = "a5"{attrs}}} {{

@@ -2,30 +2,31 @@
 
 A scalar store fills its line and writes it back as a whole, some time before the kernel ends; what
 others wrote to the same line since is lost then. A scalar load finds what its line held when it was
-cached. DMA goes past the cache. Lines are counted from the start of a buffer: arguments are assumed
-to begin at one (PTOAS#696, #915, #951, pypto#2005, pypto PR#2513)."""
+cached. DMA goes past the cache. In a run with values loads and transfers find what these have.
+Lines are counted from the start of a buffer: arguments are assumed to begin at one (PTOAS#696,
+#915, #951, pypto#2005, pypto PR#2513)."""
 
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
 
 from ptosim.engine.core.bound import Inst
 from ptosim.engine.watch.access import Access
-from ptosim.engine.watch.clocks import READS, SCALAR, Agent
-from ptosim.engine.watch.marks import Marks
+from ptosim.engine.watch.clocks import SCALAR, Agent, Clock
 from ptosim.engine.watch.report import Reporter
 from ptosim.engine.watch.shadow import ORIGIN, Footprint, Shadow
 from ptosim.ground.diagnostics.model import Label
-from ptosim.ground.isa.alignment import Passes
-from ptosim.ground.records import NamedTuple, dataclass
+from ptosim.ground.records import NamedTuple, dataclass, replace
 from ptosim.machine.core import Core, Machine
 from ptosim.machine.effects.account import UNDEFINED
 from ptosim.machine.effects.ranges import intervals
 from ptosim.machine.effects.strided import Strided
+from ptosim.machine.gm import GmBuffer
 from ptosim.machine.storage import POISON
 
 LINE = 64
@@ -36,13 +37,26 @@ Line = tuple[str, int]
 """The name of a buffer, and the number of the line in it."""
 
 
+class _Hidden(NamedTuple):
+    """Bytes of a line, as bits, that an access does not find as they were stored last, and what it
+    finds instead."""
+
+    line: Line
+    bits: int
+    content: bytes
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class _Use:
-    """An access: by which core and instruction; of a store the bytes of the line, as bits, that the
-    core stored since it was clean."""
+    """An access: by which core and instruction, and how many its pipe has done with it; what the
+    core knew of others then; of a store the bytes of the line, as bits, that the core stored since
+    it was clean."""
 
     core: Core
     inst: Inst
+    agent: int
+    count: int
+    known: Clock
     stored: int = 0
 
 
@@ -56,35 +70,88 @@ class ScalarLines:
         self._stored: dict[Line, tuple[int, _Use]] = {}  # by DMA, with the number of the store
         self._passed: list[tuple[int, _Use, str, np.ndarray]] = []  # the same of many rounds
         self._stores = 0
+        self._last: dict[Line, dict[int, _Use]] = {}  # stores of each core
         self._stale: dict[Line, tuple[_Use, set[int]]] = {}
         self._written_back: dict[int, dict[Line, _Use]] = {}  # no fence waited for it yet
+        self._given_up: dict[int, dict[Line, _Use]] = {}  # stale ones, and no fence since
         self._seen: set[tuple[str, int, int]] = set()
+        self._behind: dict[Line, bytes] = {}  # what memory has of dirty lines
+        self._held: dict[
+            tuple[int, Line], bytes
+        ] = {}  # what a core has of lines that changed since
+        self.contents: Mapping[str, GmBuffer] = {}
+        """The buffers by name, in a run with values."""
         self.lost: dict[Line, tuple[Shadow, int]] = {}
         """Bytes of lines, as bits, of which nobody knows what they are in the end."""
 
-    def scalar(self, access: Access) -> None:
-        """A load or store of the scalar unit."""
-        use = _Use(access.core, access.inst)
-        for print_ in access.reads:
-            for line in _lines(print_):
-                self._load(use, line)
+    @contextmanager
+    def scalar(self, access: Access, agent: Agent) -> Iterator[None]:
+        """Around a load or store of the scalar unit, which finds what its cache has."""
+        use = _Use(access.core, access.inst, agent.index, agent.count + 1, agent.clock)
+        hidden = [h for p in access.reads for line in _lines(p) for h in self._load(use, line, p)]
         for print_ in access.writes:
             for line in _lines(print_):
                 self._store(use, line, print_)
+        with self._hiding(hidden):
+            yield
 
-    def moved(self, access: Access) -> None:
-        """A transfer past the cache; what the library's code for it reads with the scalar unit goes
-        through the cache."""
-        use, op = _Use(access.core, access.inst), access.inst.op
-        steps = op.passes.steps if op is not None and op.passes is not None else ()
-        cached = [name for step in steps if step.pipe == SCALAR for name in step.reads]
-        for print_ in access.reads:
-            is_past = print_.shadow.is_global and print_.name not in cached
-            if is_past and (self._dirty or self._written_back):
-                self._read(use, print_)
+    def moved(self, access: Access, agent: Agent) -> None:
+        """A transfer past the cache."""
+        use = _Use(access.core, access.inst, agent.index, agent.count, agent.clock)
+        for print_ in _past(access) if self._dirty or self._written_back else ():
+            self._read(use, print_)
         for print_ in access.writes:
             for line in _lines(print_):
                 self._transferred(use, line, print_)
+
+    def past(self, access: Access, commit: Callable[[], object]) -> Callable[[], object]:
+        """Return the effect of a transfer, which finds what memory has."""
+        stored = {print_.shadow.name for print_ in access.writes if print_.shadow.is_global}
+        reads = [print_ for print_ in _past(access) if print_.shadow.name not in stored]
+
+        def effect() -> object:
+            if not self._behind:
+                return commit()
+            hidden = [
+                _Hidden(line, bits, content)
+                for line, content in self._behind.items()
+                if (bits := self._unwritten(line))
+                and any(_bits(p, line) & bits for p in reads if p.shadow.name == line[0])
+            ]
+            with self._hiding(hidden):
+                return commit()
+
+        return effect if reads else commit
+
+    def _unwritten(self, line: Line, but: int | None = None) -> int:
+        """The bytes of a line, as bits, that cores have stored and memory has not."""
+        found = 0
+        for core, use in self._dirty.get(line, {}).items():
+            found |= use.stored if core != but else 0
+        return found
+
+    @contextmanager
+    def _hiding(self, hidden: Iterable[_Hidden]) -> Iterator[None]:
+        """For as long as an access lasts its bytes are what it finds."""
+        kept = []
+        for (name, number), bits, content in hidden:
+            data = np.frombuffer(self.contents[name].data, np.uint8)
+            part = data[number * LINE : number * LINE + len(content)]
+            chosen = np.array([bits >> at & 1 for at in range(len(content))], bool)
+            kept.append((part, chosen, part[chosen].copy()))
+            part[chosen] = np.frombuffer(content, np.uint8)[chosen]
+        try:
+            yield
+        finally:
+            for part, chosen, before in kept:
+                part[chosen] = before
+
+    def _in_memory(self, line: Line) -> bytes:
+        """What memory has of a line."""
+        name, number = line
+        if line in self._behind or name not in self.contents:
+            return self._behind.get(line, b"")
+        return self.contents[name].data[number * LINE : (number + 1) * LINE].tobytes()
 
     def cleaned(self, core: Core, line: Line | None) -> None:
         """The core writes a line back and gives it up (None: all of them); who waits for a fence
@@ -95,17 +162,34 @@ class ScalarLines:
             use = self._dirty.get(each, {}).pop(core.index, None)
             if use is not None:
                 pending[each] = use
+                self._changed(self._last[each][core.index], each, {core.index})
+                self._write_back(each, use.stored)
         for each in list(mine) if line is None else [line]:
-            mine.pop(each, None)
+            if each in mine:
+                self._given_up.setdefault(core.index, {})[each] = mine.pop(each)
+            self._held.pop((core.index, each), None)
+
+    def _write_back(self, line: Line, bits: int) -> None:
+        """Memory has bytes that a core had stored."""
+        old = self._behind.pop(line, b"")
+        if old and self._dirty.get(line):
+            new = self._in_memory(line)
+            merged = (
+                n if bits >> at & 1 else o for at, (o, n) in enumerate(zip(old, new, strict=True))
+            )
+            self._behind[line] = bytes(merged)
 
     def fenced(self, core: Core) -> None:
-        """What the core has written back is in memory."""
+        """What the core has written back is in memory, and what it gave up is gone."""
         self._written_back.pop(core.index, None)
+        for line in self._given_up.pop(core.index, ()):
+            self._stale.get(line, (None, set[int]()))[1].discard(core.index)
 
     def begin_again(self) -> None:
         """Nothing is cached, as at first."""
         for kept in (
-            self._dirty, self._cached, self._stored, self._stale, self._passed, self._written_back
+            self._dirty, self._cached, self._stored, self._stale, self._passed, self._written_back,
+            self._given_up, self._behind, self._held, self._last,
         ):  # fmt: skip
             kept.clear()
 
@@ -116,7 +200,8 @@ class ScalarLines:
         dirty = tuple((line, tuple(users)) for line, users in self._dirty.items() if users)
         cached = tuple((core, frozenset(lines)) for core, lines in self._cached.items() if lines)
         stale = tuple((line, frozenset(cores)) for line, (_, cores) in self._stale.items())
-        pending = tuple((core, frozenset(lines)) for core, lines in self._written_back.items())
+        open_ = (self._written_back, self._given_up)
+        pending = tuple((core, frozenset(lines)) for of in open_ for core, lines in of.items())
         return dirty, cached, stale, pending, len(self._seen)
 
     def is_clean(self, swept: Footprint) -> bool:
@@ -142,7 +227,7 @@ class ScalarLines:
     def pass_over(self, swept: Footprint, access: Access) -> None:
         """DMA has stored bytes in many rounds."""
         self._stores += 1
-        use = _Use(access.core, access.inst)
+        use = _Use(access.core, access.inst, 0, 0, {})
         self._passed.append((self._stores, use, swept.shadow.name, _ranges(swept)))
 
     def _stored_by(self, line: Line) -> _Use | None:
@@ -155,18 +240,42 @@ class ScalarLines:
 
     # -- one access --------------------------------------------------------------------------------
 
-    def _load(self, use: _Use, line: Line) -> None:
-        mine = self._cached.setdefault(use.core.index, {})
-        changed = self._stale.get(line)
-        if changed is not None and use.core.index in changed[1] and line in mine:
-            self._tell("PTO6111", use, changed[0])
+    def _load(self, use: _Use, line: Line, print_: Footprint) -> Iterator[_Hidden]:
+        """A load: what its cache has where memory has changed since, else what memory has."""
+        core = use.core.index
+        mine = self._cached.setdefault(core, {})
+        cached = mine.get(line) or self._given_up.get(core, {}).get(line)
+        by, knowing = self._stale.get(line, (None, ()))
+        is_stale = cached is not None and core in knowing
+        if cached is not None and not is_stale:
+            by = self._stored_since(use, line, cached)
+        if by is not None and cached is not None:
+            self._tell("PTO6111", use, by)
+        own = self._dirty.get(line, {}).get(core)
+        content, bits = self._behind.get(line, b""), self._unwritten(line, core)
+        if cached is None and bits & _bits(print_, line):
+            self._tell("PTO6110", use, next(u for c, u in self._dirty[line].items() if c != core))
+        if is_stale and line in mine:
+            content = self._held.get((core, line), b"")
+            bits = _ALL & ~(own.stored if own is not None else 0)
         mine.setdefault(line, use)
+        if content and bits:
+            yield _Hidden(line, bits, content)
+
+    def _stored_since(self, use: _Use, line: Line, cached: _Use) -> _Use | None:
+        """What another core has stored before a load, but not for certain before the line was
+        cached: here it came first."""
+        for core, last in self._last.get(line, {}).items():
+            before, now = (known.get(last.agent, 0) for known in (cached.known, use.known))
+            if core != use.core.index and before < last.count <= now:
+                return last
+        return None
 
     def _store(self, use: _Use, line: Line, print_: Footprint) -> None:
         core = use.core.index
         users = self._dirty.setdefault(line, {})
         bits = _bits(print_, line) | (users[core].stored if core in users else 0)
-        use = _Use(use.core, use.inst, bits)
+        use = replace(use, stored=bits)
         other = next((u for c, u in users.items() if c != core), None)
         if other is not None:
             self._tell("PTO5250", use, other)
@@ -175,9 +284,11 @@ class ScalarLines:
         if stored is not None:
             self._tell("PTO5251", use, stored)
             self._lose(line, print_, _ALL & ~bits)
+        self._changed(use, line, {core})
+        if line not in self._behind and line[0] in self.contents:
+            self._behind[line] = self._in_memory(line)
         users[core] = use
         self._cached.setdefault(core, {}).setdefault(line, use)
-        self._changed(use, line, {core})
 
     def _read(self, use: _Use, print_: Footprint) -> None:
         """A transfer takes bytes that a scalar unit has stored: they are in its cache."""
@@ -223,9 +334,12 @@ class ScalarLines:
 
     def _changed(self, use: _Use, line: Line, knowing: set[int]) -> None:
         """Cores that have the line cached have an old one now."""
-        having = {c for c, lines in self._cached.items() if line in lines}
-        if having - knowing:
-            self._stale[line] = use, having - knowing
+        self._last.setdefault(line, {})[use.core.index] = use
+        having = {c for c, lines in self._cached.items() if line in lines} - knowing
+        if having:
+            self._stale[line] = use, having
+            for core in having if self.contents else ():
+                self._held.setdefault((core, line), self._in_memory(line))
 
     def _tell(self, code: str, later: _Use, earlier: _Use) -> None:
         key = (code, later.inst.pc, earlier.inst.pc)
@@ -236,6 +350,17 @@ class ScalarLines:
 
 
 _ALL = (1 << LINE) - 1
+
+
+def _past(access: Access) -> Iterator[Footprint]:
+    """What a transfer reads past the cache: of global memory all but what the library's code for it
+    reads with the scalar unit."""
+    op = access.inst.op
+    steps = op.passes.steps if op is not None and op.passes is not None else ()
+    cached = [name for step in steps if step.pipe == SCALAR for name in step.reads]
+    for print_ in access.reads:
+        if print_.shadow.is_global and print_.name not in cached:
+            yield print_
 
 
 def _bits(print_: Footprint, line: Line) -> int:
@@ -370,72 +495,3 @@ _TOLD: dict[str, Callable[[Reporter, _Use, _Use], None]] = {
     "PTO6110": _unpublished,
     "PTO6111": _old,
 }
-
-
-# Operations whose library code goes through several pipes, or through another than their row's:
-# each step is an access of its pipe, and the orders that the code keeps itself are kept.
-
-Writes = tuple[tuple[Footprint, int | None], ...]
-
-
-class _Part(NamedTuple):
-    agent: Agent
-    reads: tuple[Footprint, ...]
-    writes: Writes
-    after: tuple[Agent, ...]
-
-
-class Staged:
-    """The check of one binding of such an operation."""
-
-    def __init__(
-        self, marks: Marks, agent: Agent, access: Access, passes: Passes, times: list[int]
-    ) -> None:
-        """`times` counts the executions of each instruction by the core."""
-        self._marks, self._agent, self._access, self._times = marks, agent, access, times
-        clocks, core = marks.clocks, access.core
-        self._before = [clocks.agent(core, pipe) for pipe in passes.before]
-        self._parts: list[_Part] = []
-        named_reads = frozenset[str]().union(*(s.reads for s in passes.steps))
-        named_writes = frozenset[str]().union(*(s.writes for s in passes.steps))
-        for number, step in enumerate(passes.steps):
-            rest = not number
-            reads = tuple(
-                p
-                for p in (*access.reads, *access.found)
-                if p.name in step.reads or (rest and p.name not in named_reads)
-            )
-            writes = tuple(
-                pair
-                for pair in access.all_writes
-                if pair[0].name in step.writes or (rest and pair[0].name not in named_writes)
-            )
-            after = tuple(clocks.agent(core, pipe) for pipe in step.after)
-            self._parts.append(_Part(clocks.agent(core, step.pipe), reads, writes, after))
-
-    def check(self) -> None:
-        """Check and note the steps one after the other."""
-        clocks, agent = self._marks.clocks, self._agent
-        clocks.begin(agent)
-        pc = self._access.inst.pc
-        self._times[pc] += 1
-        for part in self._parts:
-            if part.agent is not agent:
-                if part.agent.pipe != SCALAR:
-                    part.agent.learn(agent.scalar.clock if agent.seen is None else agent.seen)
-                part.agent.count += 1
-            for other in part.after:
-                part.agent.learn(other.message())
-            self._note(part, self._times[pc])
-        last = self._parts[-1].agent
-        for other in self._before:
-            other.learn(last.message())
-
-    def _note(self, part: _Part, time: int) -> None:
-        agent = part.agent
-        entry = (agent.index, agent.count, self._access, time)
-        is_scalar = agent.pipe == SCALAR
-        reader = self._marks.clocks.agent(self._access.core, READS) if is_scalar else agent
-        self._marks.note(entry, agent, part.reads, part.writes, reader.index)
-        if is_scalar:
-            self._marks.done_reading(agent, reader)

@@ -7,6 +7,7 @@ nothing, and one with them a few steps for each operand."""
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from contextlib import nullcontext
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -16,8 +17,9 @@ from ptosim.engine.watch.access import Access, access_of, footprint, noted
 from ptosim.engine.watch.clocks import READS, SCALAR, Agent, Clocks, Sanitize, may_quantise, parse
 from ptosim.engine.watch.control import ControlBook
 from ptosim.engine.watch.definedness import Passed, copier
-from ptosim.engine.watch.lines import LINE, Line, ScalarLines, Staged
+from ptosim.engine.watch.lines import LINE, Line, ScalarLines
 from ptosim.engine.watch.marks import Marks
+from ptosim.engine.watch.ordering import Staged
 from ptosim.engine.watch.overlaps import Overlaps, Slots
 from ptosim.engine.watch.report import Reporter
 from ptosim.engine.watch.vector import VectorWatch
@@ -100,6 +102,8 @@ class Monitor(Marks):
             return
         access = self._access(core, inst, bound, first)
         mode, commit = self.control.around(core, inst, commit)
+        if self.watched_lines is not None and self.lines.contents:
+            commit = self.lines.past(access, commit)
         others = (
             *self._others(core, inst, binding, access),
             *self._on_lines(core, inst, binding, access),
@@ -149,7 +153,8 @@ class Monitor(Marks):
             line = self._line_of(core, binding)
             return (lambda: self.lines.cleaned(core, line),)
         is_moved = any(p.shadow.is_global for p in (*access.reads, *access.writes))
-        return (lambda: self.lines.moved(access),) if is_moved else ()
+        agent = self.clocks.agent(core, inst.pipe)
+        return (lambda: self.lines.moved(access, agent),) if is_moved else ()
 
     def _line_of(self, core: Core, binding: Binding) -> Line | None:
         """The line that an operation on the cache is about; None: all of them."""
@@ -422,20 +427,24 @@ class Monitor(Marks):
             if isinstance(operand, Operand)
         }
 
+        is_cached = self.watched_lines is not None and not op.has("atomic_update")
+
         def watched(core: Core) -> None:
-            run(core)
             if not self.is_on:
+                run(core)
                 return
             held = core.slots
             values = {n: const if s is None else held[s] for n, (s, const) in operands.items()}
             found = effects_of_action(core, op, values, self.target)
             access = noted(core, inst, found, self.shadow)
             if self.vector.holds(inst):
+                run(core)
                 self.vector.note(access)
-            else:
-                self._check(self.clocks.agent(core, inst.pipe), access, inst)()
-                if self.has_scalar_stores and self.chosen.races and not op.has("atomic_update"):
-                    self.lines.scalar(access)
+                return
+            agent = self.clocks.agent(core, inst.pipe)
+            with self.lines.scalar(access, agent) if is_cached else nullcontext():
+                run(core)
+            self._check(agent, access, inst)()
 
         return watched
 
@@ -476,6 +485,8 @@ def attach(engine: Engine, text: str, inputs: Iterable[Value], *, ordered: bool)
         return None
     parts = engine.program, engine.insts, engine.resolved, engine.machine, engine.sink
     monitor = Monitor(*parts, chosen, ordered=ordered)
+    if engine.domain.has_contents:
+        monitor.lines.contents = {buffer.name: buffer for buffer in engine.machine.buffers}
     given = list(inputs)
     for core in engine.machine.cores:
         for value in given:

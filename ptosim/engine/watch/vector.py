@@ -31,8 +31,8 @@ from ptosim.engine.watch.region_log import (
     sums_of,
 )
 from ptosim.engine.watch.shadow import Entry, Footprint, Shadow
-from ptosim.ground.ir.core import Operation, Value
-from ptosim.ground.ir.types import PtrType
+from ptosim.ground.ir.core import Operation
+from ptosim.ground.ir.types import REGISTER_BYTES, PtrType
 from ptosim.ground.isa.alignment import Alignment, alignment_of
 from ptosim.ground.records import replace
 from ptosim.machine.core import Core
@@ -58,7 +58,9 @@ Part = tuple[int, np.ndarray, int]
 class _Instruction:
     """An instruction of a region that reaches UB. `is_whole`: all bytes that it loads are used."""
 
-    __slots__ = ("alignment", "code", "inst", "is_store", "is_whole", "operand", "owner")
+    __slots__ = (
+        "alignment", "code", "inst", "is_logged", "is_store", "is_whole", "operand", "owner"
+    )  # fmt: skip
 
     def __init__(self, inst: Inst, code: int, is_store: bool, is_whole: bool) -> None:
         self.inst = inst
@@ -66,18 +68,15 @@ class _Instruction:
         self.is_store = is_store
         self.is_whole = is_whole
         self.alignment = _alignment(inst.op) if inst.op is not None else None
+        self.is_logged = inst.op is None or _is_logged_whole(inst.op)
         bound = inst.op.bound if inst.op is not None else {}
         self.operand = "src" if "src" in bound and not is_store else "base"
         self.owner = allocation_of(inst.op, self.operand) if inst.op is not None else None
 
 
 def _alignment(op: Operation) -> Alignment | None:
-    """What the addresses of an instruction have to be multiples of. Of a store whose mask may leave
-    out the first lane the log does not say where it begins."""
-    value = getattr(op.bound.get("mask"), "value", None)
-    if op.has("stores") and value is not None and not _from_first_lane(value):
-        return None
-    word = op.attributes.get("dist")
+    """What the addresses of an instruction have to be multiples of."""
+    word = op.attributes.get("dist") or getattr(op.bound.get("dist"), "const", None)
     dist = str(getattr(word, "member", word) or "NORM")
     place = getattr(op.bound.get("base") or op.bound.get("src"), "type", None)
     bits = place.elem.bits if isinstance(place, PtrType) else 8
@@ -86,7 +85,7 @@ def _alignment(op: Operation) -> Alignment | None:
 
 def misplaced(op: Operation, ub: VectorWindow) -> str:
     """Return what is wrong with an address of an instruction whose accesses are in a log."""
-    need = _alignment(op)
+    need = _alignment(op) if _is_logged_whole(op) else None
     starts = in_order(ub).starts if need is not None and need.bytes > 1 and ub.log else ()
     wrong = next((s for s in map(int, starts) if need is not None and s % need.bytes), None)
     if need is None or wrong is None:
@@ -94,10 +93,13 @@ def misplaced(op: Operation, ub: VectorWindow) -> str:
     return f"address {wrong:#x} of UB is no multiple of {need.bytes}"
 
 
-def _from_first_lane(mask: Value) -> bool:
-    """True for a mask of a pattern or a count: it begins with the first lane."""
-    name = mask.owner.name if mask.owner is not None else ""
-    return name.startswith(("pto.pset_", "pto.plt_", "pto.pge_"))
+def _is_logged_whole(op: Operation) -> bool:
+    """False for a store whose mask may leave out the first lane: the log does not say where it
+    begins. One of a pattern or a count begins with that lane."""
+    mask = getattr(op.bound.get("mask"), "value", None)
+    name = mask.owner.name if mask is not None and mask.owner is not None else ""
+    is_from_first = name.startswith(("pto.pset_", "pto.plt_", "pto.pge_"))
+    return mask is None or is_from_first or not op.has("stores")
 
 
 class VectorWatch:
@@ -152,6 +154,8 @@ class VectorWatch:
         agent = monitor.clocks.agent(core, head.pipe)
         monitor.clocks.begin(agent)
         self._close_scalars(agent)
+        for code, start in ub.odd.items():
+            self._check_alignment(table[code], np.array([start]))
         shadow = monitor.shadow(core, "vec")
         if ub.is_anywhere:  # who can say now which bytes have no value
             shadow.set_states(DEFINED)
@@ -208,7 +212,8 @@ class VectorWatch:
         prints: dict[int, list[Strided]] = {}
         for code, starts, size in _grouped(entries_of(ub), ub.parts):
             prints.setdefault(code, []).extend(runs_of(starts, size))
-            self._check_alignment(table[code], starts)
+            if table[code].is_logged or size == REGISTER_BYTES:
+                self._check_alignment(table[code], starts)
         found = []
         for code, parts in sorted(prints.items()):
             row = table[code]

@@ -107,6 +107,8 @@ def store_units(
     ctx: VectorContext, ub: VectorWindow, start: int, units: np.ndarray, on: np.ndarray
 ) -> None:
     """Store those units, one after the other from `start`, that are active."""
+    if start % BLOCK:
+        ub.odd.setdefault(ctx.place.code, start)
     count = min(len(units), len(on))
     on = on[:count]
     chosen = np.flatnonzero(on)
