@@ -194,7 +194,8 @@ class VectorWindow:
     each access of a region: code << 32 | bytes << 20 | first byte, or -1 - i for entry i of
     `parts`, (code, first bytes, bytes of each run). `odd` has the address of the first store of a
     code that does not begin with a block, where its mask may leave out the lane there.
-    `is_anywhere`: a store went to a place that a run without values does not know; `unplaced` says on what the places of such accesses depend.
+    `is_anywhere`: a store went to a place that a run without values does not know; `unplaced`
+    says on what the places of such accesses depend.
     """
 
     __slots__ = (
