@@ -265,7 +265,8 @@ def _as_the_headers_see_it(sink: Sink) -> None:
     for d in found:
         if d.code in _NOT_OF_CPP:
             continue
-        if d.is_error and (d.code in _HEADERS_ALLOW or "tmp" in d.message):
+        allowed = d.code in _HEADERS_ALLOW and d.context.get("needs") != "int"
+        if d.is_error and (allowed or "tmp" in d.message):
             note = f"rule {d.code} of the assembler"
             d = finding("PTO0031", d.message, d.span, notes=(note, *d.notes), context=d.context)
         sink.emit(d)

@@ -255,7 +255,15 @@ def wrong_elements(
         more=operand_labels(op, rule.operands, source),
         rule=rule_source(definition),
         help=_by_conversion(views, rule, target),
+        context={"needs": "int"} if _needs_bits(views, allowed) else {},
     )
+
+
+def _needs_bits(views: list[Any], allowed: tuple[tuple[str, ...], ...]) -> bool:
+    """Are only integers allowed, and some elements floats? No header has code for these either."""
+    names = [_plain_name(name) for entry in allowed for name in entry]
+    only_ints = all(name.lstrip("u").startswith("i") for name in names)
+    return only_ints and any(not v.dtype.lstrip("u").startswith("i") for v in views)
 
 
 def _fits(views: list[Any], allowed: tuple[tuple[str, ...], ...]) -> bool:

@@ -6,7 +6,8 @@ within 0.5 ulp plus 2^-27 ulp (the error of the f64 function), so the host's f32
 which differ between machines, never show in a result. (Of exp and log no f32 function of NumPy
 gives these bits for every number: their errors are above half an ulp.) f64 numbers exist in pieces
 that stay in cache: NumPy converts the operands of a function in buffers. IEEE special values:
-log(0) is -inf, log of a negative is NaN, 1/0 is infinite.
+log(0) is -inf, log of a negative is NaN, 1/0 is infinite. Of integers, which only C++ has, the result
+loses its fraction, as a cast in C does.
 """
 
 from __future__ import annotations
@@ -18,14 +19,6 @@ from typing import Any
 import numpy as np
 
 from ptosim.machine.numbers.rounding import narrow
-
-_ROUNDED = (np.dtype(np.float32), np.dtype(np.float16))
-
-
-def _require_float(values: np.ndarray) -> None:
-    if values.dtype not in _ROUNDED:
-        raise ValueError(f"expected f32 or f16 values, got {values.dtype}")
-
 
 InF64 = Callable[..., np.ndarray]
 """A function of f64 numbers, with the arguments of NumPy's: it converts operands and result."""
@@ -45,8 +38,7 @@ def _f16_table(function: InF64) -> np.ndarray:
 
 def _unary(function: InF64, values: np.ndarray, out: np.ndarray | None) -> np.ndarray:
     """f16 has so few values that a table of all results beats computing any of them."""
-    _require_float(values)
-    if values.dtype == np.float32:
+    if values.dtype != np.float16:
         return _through_f64(function, out, values)
     return _f16_table(function).take(values.view(np.uint16), out=out)
 
@@ -87,8 +79,7 @@ recip = _function(_exact, np.reciprocal)
 
 @np.errstate(all="ignore")
 def power(bases: np.ndarray, exponents: np.ndarray, out: np.ndarray | None = None) -> np.ndarray:
-    """bases^exponents for f32 or f16 arrays of one type; `out` may be either operand."""
-    _require_float(bases)
+    """bases^exponents for arrays of floats of one type; `out` may be either operand."""
     return _through_f64(np.power, out, bases, exponents)
 
 

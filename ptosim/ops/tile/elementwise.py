@@ -197,7 +197,7 @@ def _add_relu(op: Binding, dtype: np.dtype) -> Function:
 def _reciprocal_root(op: Binding, dtype: np.dtype) -> Function:
     """A5, and A2/A3 with a scratch tile: square root, then reciprocal, each rounded. A2/A3 without
     one use the approximating instruction; here the correctly rounded value."""
-    if op.target == "a2a3" and not op.is_written("tmp"):
+    if dtype.kind in "iu" or (op.target == "a2a3" and not op.is_written("tmp")):
         return transcendental.rsqrt
     return stored(lambda values: transcendental.recip(transcendental.sqrt(values)))
 
