@@ -17,7 +17,7 @@ from ptosim.language.cpp.declared import (
     inner,
     name_node,
     named,
-    spread,
+    parameters,
     text,
 )
 from ptosim.language.cpp.kinds import (
@@ -25,6 +25,7 @@ from ptosim.language.cpp.kinds import (
     SCALARS,
     UNKNOWN,
     Array,
+    ArrayType,
     Cell,
     Dims,
     Lambda,
@@ -37,13 +38,14 @@ from ptosim.language.cpp.kinds import (
     Struct,
     Tile,
     Viewed,
+    number,
 )
 from ptosim.language.cpp.library import is_numeric
 from ptosim.language.cpp.names import is_type
 from ptosim.language.cpp.repeats import Repeats
 from ptosim.language.cpp.state import DEEPEST, CppError, Scope, refused
 from ptosim.language.cpp.statements import Frame
-from ptosim.language.cpp.templates import SILENT, instance_name, packed, param_name
+from ptosim.language.cpp.templates import SILENT, instance_name, packed, param_name, spread
 
 _CASTS = frozenset(("static_cast", "reinterpret_cast", "const_cast", "dynamic_cast"))
 _KNOWN_MATH = {"sqrt": math.sqrt, "sqrtf": math.sqrt, "exp": math.exp, "log2": math.log2,
@@ -300,6 +302,10 @@ class Calls(Repeats):
             while declarator is not None:
                 if "pointer" in declarator.type and isinstance(type_, Pointer):
                     type_ = type_.to
+                size = field_of(declarator, "size")
+                if size is not None and isinstance(type_, ArrayType):
+                    self.deduce(size, number(type_.count), free, bound)
+                    type_ = type_.of
                 declarator = next((c for c in named(declarator) if "declarator" in c.type), None)
             if type_ is not None:
                 self.deduce(type_node, type_, free, bound)
@@ -482,15 +488,6 @@ class Calls(Repeats):
     def instruction(self, word: str, targs: list[Any], args: list[Any], node: Any) -> Any:
         """Lower an instruction of the library."""
         raise NotImplementedError
-
-
-def parameters(node: Any) -> list[Any]:
-    """Return the parameters of a function definition."""
-    declarator = inner(field_of(node, "declarator"), "function_declarator")
-    found = named(field_of(declarator, "parameters"))
-    if len(found) == 1 and field_of(found[0], "declarator") is None and text(found[0]) == "void":
-        return []
-    return found
 
 
 def _is_known(value: Any) -> bool:

@@ -6,8 +6,14 @@ from collections.abc import Sequence
 from typing import Any
 
 from ptosim.ground.records import dataclass, field
-from ptosim.language.cpp.kinds import BOOL, SCALARS, ArrayType, Num, Scalar, StructType
-from ptosim.language.cpp.state import CppError, Scope, refused
+from ptosim.language.cpp.kinds import (
+    ArrayType,
+    Enum,
+    Pointer,
+    Scalar,
+    StructType,
+)
+from ptosim.language.cpp.state import Scope, refused
 
 
 @dataclass(slots=True, eq=False)
@@ -128,6 +134,10 @@ _SPECIFIERS = (
 )
 
 
+CONVERSION = "operator()cast"
+"""The name of what makes a number of an object: `operator float() const`."""
+
+
 class Collector:
     """Enters the declarations of a file into scopes."""
 
@@ -176,9 +186,12 @@ class Collector:
         declarator = inner(field_of(node, "declarator"), "function_declarator")
         name = name_node(declarator)
         body = field_of(node, "body")
+        if field_of(node, "declarator") is not None and declarator is None:
+            declarator = name = inner(field_of(node, "declarator"), "operator_cast")
         if name is None or body is None:
             return
-        word = text(name)
+        word = CONVERSION if name.type == "operator_cast" else text(name)
+        word = "".join(word.split()) if word.startswith("operator") else word
         if name.type == "template_function":
             word = text(field_of(name, "name"))
         elif name.type == "qualified_identifier":
@@ -266,6 +279,9 @@ class Collector:
             if isinstance(known, Declared):
                 known.special.append((named(field_of(name, "arguments")), node, params or []))
             return
+        for part in named(body):
+            if part.type == "friend_declaration":  # a function of the namespace
+                self.collect([c for c in named(part) if field_of(c, "body") is not None], scope)
         word = struct_name(node)
         known = scope.names.get(word)
         special = known.special if isinstance(known, Declared) else []
@@ -296,11 +312,14 @@ class Collector:
 
     def _using_declaration(self, node: Any, scope: Scope, params: Any) -> None:
         found: Any = scope
+        is_enum = any(c.type == "enum" for c in node.children)
         target = text(named(node)[-1])
         for word in target.split("::"):
             found = found.find(word) if isinstance(found, Scope) else None
         if isinstance(found, Scope):
             scope.using.append(found)
+        elif is_enum and isinstance(found, Declared):
+            scope.names.update(found.scope.names)
         elif found is not None:
             scope.names[target.rpartition("::")[2]] = found
 
@@ -321,6 +340,15 @@ class Collector:
         """A struct may be followed by a lone semicolon."""
 
 
+def parameters(node: Any) -> list[Any]:
+    """Return the parameters of a function definition."""
+    declarator = inner(field_of(node, "declarator"), "function_declarator")
+    found = named(field_of(declarator, "parameters"))
+    if len(found) == 1 and field_of(found[0], "declarator") is None and text(found[0]) == "void":
+        return []
+    return found
+
+
 # Structs in global memory: where the fields of one are, by the alignment of C++.
 
 
@@ -329,6 +357,47 @@ def fields_of(follower: Any, type_: StructType) -> dict[str, tuple[int, Any]]:
     number and no array of numbers."""
     found: dict[str, tuple[int, Any]] = {}
     at = 0
+    for word, kind, part in fields_in(follower, type_):
+        size, align = _measured(kind, word, part)
+        at = -(-at // align) * align
+        found[word] = at, kind
+        at += size
+    return found
+
+
+def layout_of(follower: Any, type_: StructType, node: Any) -> tuple[int, int]:
+    """Return the bytes of an object and its alignment. Raises CppError where its fields do not say
+    them."""
+    at, align = 0, 1
+    for base in type_.bases:
+        size, own = layout_of(follower, base, node)
+        at, align = at + size, max(align, own)
+    is_union = type_.node.type == "union_specifier"
+    for _, kind, _ in fields_in(follower, type_):
+        size, own = size_of(follower, kind, node)
+        at = max(at, size) if is_union else -(-at // own) * own + size
+        align = max(align, own)
+    return max(-(-at // align) * align, 1), align
+
+
+def size_of(follower: Any, kind: Any, node: Any) -> tuple[int, int]:
+    """Return the bytes of a type and its alignment."""
+    if isinstance(kind, StructType):
+        return layout_of(follower, kind, node)
+    if isinstance(kind, ArrayType):
+        size, align = size_of(follower, kind.of, node)
+        return size * kind.count, align
+    if isinstance(kind, (Scalar, Pointer, Enum)):
+        size = 8 if isinstance(kind, Pointer) else 4 if isinstance(kind, Enum) else kind.size
+        return size, size
+    why = "how many bytes an object of the library has, only its compiler knows"
+    cure = "`T::Numel * sizeof(typename T::DType)` is what a tile holds"
+    raise refused(node, text(node)[:40], why, cure)
+
+
+def fields_in(follower: Any, type_: StructType) -> list[tuple[str, Any, Any]]:
+    """Return the name, the type and the declaration of each field."""
+    found = []
     with follower.scoped(type_.scope):
         for part in named(field_of(type_.node, "body")):
             if part.type != "field_declaration" or has_word(part, "static"):
@@ -338,10 +407,7 @@ def fields_of(follower: Any, type_: StructType) -> dict[str, tuple[int, Any]]:
                 if name is None or inner(child, "function_declarator") is not None:
                     continue
                 kind = follower.declared_type(field_of(part, "type"), child)
-                size, align = _measured(kind, text(name), part)
-                at = -(-at // align) * align
-                found[text(name)] = at, kind
-                at += size
+                found.append((text(name), kind, part))
     return found
 
 
@@ -354,81 +420,3 @@ def _measured(kind: Any, word: str, node: Any) -> tuple[int, int]:
     raise refused(
         node, word, "a struct in global memory has a field that is no number", "use plain numbers"
     )
-
-
-# Packs of values and types: an expansion (`f(a)...`) is its pattern once for each element.
-
-
-class PackElement:
-    """A pattern of an expansion for one element; it is a node in the place of the expansion."""
-
-    type = "pack_element"
-
-    def __init__(self, pattern: Any, name: str, value: Any) -> None:
-        self.pattern, self.name, self.value = pattern, name, value
-
-    def __getattr__(self, word: str) -> Any:
-        return getattr(self.pattern, word)
-
-
-def pack_in(node: Any, scope: Scope) -> tuple[str, tuple[Any, ...]] | None:
-    """Return the pack that is named inside, with its name; None if there is none."""
-    waiting = [node]
-    while waiting:
-        part = waiting.pop()
-        if part.type in ("identifier", "type_identifier", "namespace_identifier"):
-            found = scope.find(text(part))
-            if isinstance(found, tuple):
-                return text(part), found
-        waiting.extend(named(part))
-    return None
-
-
-def elements(pattern: Any, scope: Scope) -> list[Any]:
-    """Return a pattern once for each element of its pack; raises CppError if it names none."""
-    pack = pack_in(pattern, scope)
-    if pack is None:
-        raise CppError(pattern, "no pack is named here")
-    return [PackElement(pattern, pack[0], value) for value in pack[1]]
-
-
-def spread(nodes: list[Any], scope: Scope) -> list[Any]:
-    """Return arguments with each expansion among them spread."""
-    found: list[Any] = []
-    for node in nodes:
-        is_pack = node.type == "parameter_pack_expansion"
-        found += elements(field_of(node, "pattern"), scope) if is_pack else [node]
-    return found
-
-
-def fold(follower: Any, node: Any) -> Any:
-    """Return `(pattern op ...)`."""
-    sides = (field_of(node, "left"), field_of(node, "right"))
-    left, right = (None if s is None or text(s) == "..." else s for s in sides)
-    op = text(field_of(node, "operator"))
-    is_pack = [
-        part is not None and pack_in(part, follower.scope) is not None for part in (left, right)
-    ]
-    pattern = left if is_pack[0] else right
-    values = [follower.lv(part) for part in elements(pattern, follower.scope)]
-    first = right if is_pack[0] else left
-    if first is not None:
-        values = [*values, follower.ev(first)] if is_pack[0] else [follower.ev(first), *values]
-    if op == ",":
-        return values[-1] if values else Num(SCALARS["void"], 0)
-    if not values:
-        return Num(BOOL, op == "&&")
-    return _folded_up(follower, op, values, node, from_right=is_pack[0])
-
-
-def _folded_up(follower: Any, op: str, values: list[Any], node: Any, *, from_right: bool) -> Any:
-    values = [follower.taken(v, node) for v in values]
-    made = values.pop() if from_right else values.pop(0)
-    while values:
-        other = values.pop() if from_right else values.pop(0)
-        pair = (other, made) if from_right else (made, other)
-        if op in ("&&", "||"):
-            made = follower.both(op, *(follower.truth(v, node) for v in pair))
-        else:
-            made = follower.binary(op, *pair, node)
-    return made

@@ -8,7 +8,14 @@ from typing import Any
 
 from ptosim.language.cpp import library
 from ptosim.language.cpp.arithmetic import literal
-from ptosim.language.cpp.declared import Declared, Overloads, field_of, fold, named, pack_in, text
+from ptosim.language.cpp.declared import (
+    Declared,
+    Overloads,
+    field_of,
+    named,
+    size_of,
+    text,
+)
 from ptosim.language.cpp.kinds import (
     BOOL,
     INT,
@@ -47,6 +54,7 @@ from ptosim.language.cpp.state import (
     has_numbers,
     refused,
 )
+from ptosim.language.cpp.templates import fold, pack_in
 
 _NUMBER = re.compile(
     r"(?P<digits>0[xX][\da-fA-F']+|0[bB][01']+|[\d'.]+(?:[eE][+-]?\d+)?)(?P<suffix>\w*)$"
@@ -452,15 +460,13 @@ class Expressions(Names):
             return number(len(pack[1]) if pack is not None else 0, ULONG)
         while inside.type == "parenthesized_expression":
             inside = named(inside)[0]
-        if inside.type == "type_descriptor":
-            return number(library.size_of(self.type_of(inside), node), ULONG)
-        found = self.lv(inside)
+        found = self.type_of(inside) if inside.type == "type_descriptor" else self.lv(inside)
         type_ = found if is_type(found) else self._type_in(found, node)
-        return number(library.size_of(type_, node), ULONG)
+        return number(size_of(self, type_, node)[0], ULONG)
 
     def _e_alignof_expression(self, node: Any) -> Num:
         type_ = self.type_of(field_of(node, "type"))
-        return number(min(library.size_of(type_, node), 8), ULONG)
+        return number(size_of(self, type_, node)[1], ULONG)
 
     def _e_pack_element(self, node: Any) -> Any:
         with self.scoped() as scope:

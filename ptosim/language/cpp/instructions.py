@@ -105,10 +105,8 @@ class Instructions(Sync):
         )
 
     def _operand(self, arg: Any, node: Any) -> Any:
-        value = self.ev(arg)
-        if isinstance(value, Address):
-            return self.taken(value.cell, node)
-        return value
+        value = self.as_number(self.ev(arg), node)
+        return self.taken(value.cell, node) if isinstance(value, Address) else value
 
     # -- by the rows -------------------------------------------------------------------------------
 

@@ -11,9 +11,7 @@ from ptosim.language.cpp.kinds import (
     FLOAT,
     INT,
     SCALARS,
-    ArrayType,
     Dims,
-    Enum,
     EventType,
     GlobalType,
     Member,
@@ -62,6 +60,7 @@ TYPES = frozenset(
      "enable_if", "enable_if_t", "integral_constant", "bool_constant", "true_type", "false_type",
      "make_unsigned_t", "make_signed_t", "remove_pointer_t", "is_pointer_v", "is_void_v", "array",
      "tuple", "pair", "index_sequence", "integer_sequence", "make_index_sequence",
+     "make_integer_sequence", "index_sequence_for",
      "is_arithmetic_v", "underlying_type_t", "void_t")
 )  # fmt: skip
 CONSTANTS = {
@@ -324,9 +323,13 @@ _LIMITS = {
 def trait(name: str, args: list[Any], node: Any) -> Any:
     """Return a trait with its arguments: a type, a number, or a thing with members; None if it is
     no trait."""
-    if name == "make_index_sequence":
-        count = whole(args[0], node, "the length of a sequence")
-        return Named("index_sequence", tuple(number(i, SCALARS["uint64_t"]) for i in range(count)))
+    if name in ("make_index_sequence", "make_integer_sequence", "index_sequence_for"):
+        type_ = args[0] if name == "make_integer_sequence" else SCALARS["uint64_t"]
+        is_for = name == "index_sequence_for"
+        count = len(args) if is_for else whole(args[-1], node, "the length of a sequence")
+        return Named("integer_sequence", (type_, *(number(i, type_) for i in range(count))))
+    if name == "index_sequence":
+        return Named("integer_sequence", (SCALARS["uint64_t"], *args))
     word = name.removesuffix("_v").removesuffix("_t")
     if word == "is_same":
         return _told(name, args[0] == args[1])
@@ -433,16 +436,3 @@ def arguments_of(type_: Any) -> tuple[str, tuple[Any, ...]]:
     if isinstance(type_, (Named,)):
         return type_.name, type_.args
     return "", getattr(type_, "args", ())
-
-
-def size_of(type_: Any, node: Any) -> int:
-    """Return `sizeof`."""
-    if isinstance(type_, Scalar):
-        return type_.size
-    if isinstance(type_, Pointer):
-        return 8
-    if isinstance(type_, ArrayType):
-        return type_.count * size_of(type_.of, node)
-    if isinstance(type_, Enum):
-        return 4
-    raise CppError(node, "the size of this type is not known here")

@@ -154,6 +154,7 @@ class Loops(Statements):
     def _unrolled(self, node: Any, condition: Any, update: Any, body: Any) -> None:
         rounds = 0
         while True:
+            mark, before = len(self.journal.entries), self.journal.count
             if condition is not None:
                 holds = self.truth(self.ev(condition), condition)
                 if not self.known(holds, condition, "the condition of the loop"):
@@ -166,7 +167,6 @@ class Loops(Statements):
                     "a loop without an end?",
                 )
             self.step(node)
-            mark, before = len(self.journal.entries), self.journal.count
             left = self._followed_round(body)
             if self.known(left, node, "whether the loop is left"):
                 return

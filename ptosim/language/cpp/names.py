@@ -13,7 +13,6 @@ from ptosim.language.cpp.declared import (
     Overloads,
     field_of,
     named,
-    spread,
     struct_name,
     text,
 )
@@ -40,7 +39,7 @@ from ptosim.language.cpp.kinds import (
     number,
 )
 from ptosim.language.cpp.state import CppError, Scope, refused
-from ptosim.language.cpp.templates import SILENT, Templates
+from ptosim.language.cpp.templates import SILENT, Templates, spread
 
 _TYPES = (Scalar, Pointer, TileType, Dims, GlobalType, EventType, PipeType, ArrayType, Named, Enum,
           StructType)  # fmt: skip
@@ -382,7 +381,7 @@ class Names(Templates):
         while declarator is not None:
             if declarator.type in ("pointer_declarator", "abstract_pointer_declarator"):
                 made = made if made == AUTO else Pointer(made)
-            elif declarator.type == "array_declarator":
+            elif declarator.type in ("array_declarator", "abstract_array_declarator"):
                 size = field_of(declarator, "size")
                 if size is not None:
                     count = self.known(self.num(self.ev(size), size), size, "an array's size")

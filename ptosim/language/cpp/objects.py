@@ -7,7 +7,7 @@ from typing import Any
 from ptosim.language.build import Typed
 from ptosim.language.cpp import library
 from ptosim.language.cpp.communication import new_conv
-from ptosim.language.cpp.declared import field_of, has_word, named, text
+from ptosim.language.cpp.declared import Declared, field_of, has_word, named, text
 from ptosim.language.cpp.evaluate import Expressions
 from ptosim.language.cpp.kinds import (
     BOOL,
@@ -48,6 +48,8 @@ class Objects(Expressions):
     def constructed(self, type_: Any, args: list[Any], node: Any, label: str = "") -> Any:
         """Return an object of a type made with arguments."""
         self.here(node)
+        if isinstance(type_, Declared):
+            type_ = self.template_of(type_, args, node)
         if isinstance(type_, (Scalar, Pointer, Enum)):
             return self._plain_value(type_, args, node)
         if len(args) == 1 and isinstance(args[0], _COPIED) and args[0].type == type_:
@@ -65,6 +67,10 @@ class Objects(Expressions):
         if isinstance(type_, Named) and type_.name == "ConvTile":
             return new_conv(self, type_, args, node, label)
         return self._named(type_, args, node)
+
+    def template_of(self, found: Declared, args: list[Any], node: Any) -> Any:
+        """Return the struct that a template is for what an object is made with."""
+        raise NotImplementedError
 
     def _of_memory(self, type_: Any, args: list[Any], node: Any, label: str) -> Any:
         if isinstance(type_, TileType):

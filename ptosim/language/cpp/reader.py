@@ -14,11 +14,11 @@ from ptosim.ground.records import dataclass
 from ptosim.ground.source import Source, Span
 from ptosim.language.build import Builder
 from ptosim.language.cpp.arithmetic import literal
-from ptosim.language.cpp.calls import parameters
 from ptosim.language.cpp.declared import (
     Collector,
     field_of,
     named,
+    parameters,
 )
 from ptosim.language.cpp.entries import (
     FFTS,

@@ -12,7 +12,6 @@ from ptosim.ground.records import dataclass
 from ptosim.language.build import Typed
 from ptosim.language.cpp.declared import (
     Collector,
-    Declared,
     field_of,
     has_word,
     inner,
@@ -406,13 +405,6 @@ class Statements(Objects):
         if function is not None and inner(function, "parenthesized_declarator") is not None:
             raise refused(node, word, "pointers to functions are not followed", "call the function")
         type_ = self.declared_type(type_node, declarator if function is None else None)
-        if isinstance(type_, Declared):
-            raise refused(
-                node,
-                text(type_node),
-                "arguments of the template are left out here",
-                "write them: `name<…> object`",
-            )
         is_reference = inner(declarator, "reference_declarator") is not None
         if function is not None:
             made = self._made_with(

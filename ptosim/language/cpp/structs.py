@@ -3,11 +3,13 @@ pairs and tuples, structured bindings."""
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
-from ptosim.language.cpp.calls import Calls, parameters
+from ptosim.language.cpp.calls import Calls
 from ptosim.language.cpp.communication import conv_member, group_member, is_conv, is_group
 from ptosim.language.cpp.declared import (
+    CONVERSION,
     Declared,
     Overloads,
     field_of,
@@ -16,6 +18,7 @@ from ptosim.language.cpp.declared import (
     inner,
     name_node,
     named,
+    parameters,
     text,
 )
 from ptosim.language.cpp.kinds import (
@@ -44,6 +47,8 @@ from ptosim.language.cpp.templates import param_name
 
 _REFERENCE = Named("reference")
 """The type of a field that is a reference, until a constructor binds it."""
+_ARRAY_REFERENCE = re.compile(r"\w+\s*\(\s*&\s*(\w+)\s*\)\s*\[[^\]]*\]")
+"""`int (&r)[3] = a`, which the grammar takes for an assignment."""
 _NAMED = frozenset(("identifier", "field_expression", "this"))
 
 
@@ -358,17 +363,94 @@ class Structs(Calls):
     def operated(self, op: str, owner: Struct, values: list[Any], node: Any) -> Any:
         """Call an operator that a struct of the file defines; raises CppError if it has none."""
         found = self._find_method(owner.type, f"operator{op}")
-        if found is None:
+        if found is not None:
+            scope = self._object_scope(owner)
+            moved = Overloads(found.name, [_in_scope(f, scope) for f in found.functions])
+            return self.call_with(moved, None, values, node)
+        plain = (self.scope.find(f"operator{op}"), owner.type.scope.find(f"operator{op}"))
+        free = next((f for f in plain if isinstance(f, Overloads)), None)
+        if free is None:
             raise CppError(node, f"`{owner.type.name}` has no operator `{op}`")
-        scope = self._object_scope(owner)
-        moved = Overloads(found.name, [_in_scope(f, scope) for f in found.functions])
-        return self.call_with(moved, None, values, node)
+        return self.call_with(free, None, [owner, *values], node)
+
+    def _has(self, value: Any, op: str) -> bool:
+        """Does the struct of an object define an operator?"""
+        is_own = isinstance(value, Struct) and isinstance(value.type, StructType)
+        if not is_own:
+            return False
+        word = f"operator{op}"
+        if self._find_method(value.type, word) is not None:
+            return True
+        plain = (self.scope.find(word), value.type.scope.find(word))
+        return any(isinstance(f, Overloads) for f in plain)
 
     def binary(self, op: str, a: Any, b: Any, node: Any) -> Any:
         """Return `a op b`, of an object by its own operator."""
-        if isinstance(a, Struct) and isinstance(a.type, StructType):
+        if self._has(a, op):
             return self.operated(op, a, [b], node)
+        if self._has(b, op):
+            free = self.scope.find(f"operator{op}") or b.type.scope.find(f"operator{op}")
+            if isinstance(free, Overloads):
+                return self.call_with(free, None, [a, b], node)
         return super().binary(op, a, b, node)
+
+    def num(self, value: Any, node: Any) -> Num:
+        """Return a value that must be a number; an object may say which one it is."""
+        return super().num(self.as_number(value, node), node)
+
+    def as_number(self, value: Any, node: Any) -> Any:
+        """Return what the conversion operator of an object makes of it; other values unchanged."""
+        if not isinstance(value, Struct) or not isinstance(value.type, StructType):
+            return value
+        found = self._find_method(value.type, CONVERSION)
+        if found is None:
+            return value
+        function = found.functions[0].node
+        with self.scoped(self._object_scope(value)):
+            type_ = self.type_of(field_of(field_of(function, "declarator"), "type"))
+            return self._followed(field_of(function, "body"), type_, value.type.name, node)
+
+    def as_type(self, value: Any, type_: Any, node: Any) -> Any:
+        """Return a value in another type."""
+        if isinstance(type_, (Scalar, Pointer)):
+            value = self.as_number(value, node)
+        return super().as_type(value, type_, node)
+
+    def _e_unary_expression(self, node: Any) -> Any:
+        op, owner = text(field_of(node, "operator")), self.ev(field_of(node, "argument"))
+        if self._has(owner, op):
+            return self.operated(op, owner, [], node)
+        return super()._e_unary_expression(node)
+
+    def _e_assignment_expression(self, node: Any) -> Any:
+        op, left, right = (field_of(node, n) for n in ("operator", "left", "right"))
+        if text(op) == "=" and (word := _ARRAY_REFERENCE.fullmatch(text(left))) is not None:
+            made = self.scope.names[word[1]] = self.cell(self.ev(right))
+            return made
+        owner = self.ev(left) if text(op) != "=" else None
+        if self._has(owner, text(op)):
+            return self.operated(text(op), owner, [self.ev(right)], node)
+        return super()._e_assignment_expression(node)
+
+    def template_of(self, found: Declared, args: list[Any], node: Any) -> Any:
+        """Return the struct that a template is for what an object is made with: its arguments are
+        deduced from a constructor, or from the fields."""
+        body = field_of(found.node, "body")
+        inside = named(body) if body is not None else []
+        lists = [parameters(p) for p in inside if p.type == "function_definition" and
+                 field_of(p, "type") is None and text(name_node(field_of(p, "declarator"))
+                 or p) == found.name]  # fmt: skip
+        lists.append([p for p in inside if p.type == "field_declaration"])
+        names = [param_name(p) for p in found.params or ()]
+        for params in lists:
+            bound = self._deduced(
+                Declared("function", found.name, found.node, found.params, found.scope),
+                params, [], args,
+            )  # fmt: skip
+            if len(params) >= len(args) and all(n in bound for n in names):
+                return self.instance(found, tuple(bound[n] for n in names), node)
+        raise refused(node, found.name, "arguments of the template are left out here",
+                      "write them: `name<…> object`")  # fmt: skip
 
     def _e_field_expression(self, node: Any) -> Any:
         is_arrow = text(field_of(node, "operator")) == "->"

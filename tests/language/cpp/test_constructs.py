@@ -143,6 +143,8 @@ _REFUSED = {
     "std::vector<int> v;": "PTO8010",
     "MicroAPI::RegTensor<float> r;": "PTO8010",
     "int* p = (int*)malloc(16);": "PTO8010",
+    "TADDS(b, a, (float)sizeof(a));": "PTO8010",
+    "TAND(b, a, a);": "PTO2013",  # no header has bits of floats
     "NotGiven<float>::Run(x);": "PTO0030",
     "Tile<TileType::Vec, float, 16, 12> t;": "PTO0030",
     'static_assert(sizeof(int) == 8, "wide");': "PTO0030",
