@@ -6,8 +6,8 @@ within 0.5 ulp plus 2^-27 ulp (the error of the f64 function), so the host's f32
 which differ between machines, never show in a result. (Of exp and log no f32 function of NumPy
 gives these bits for every number: their errors are above half an ulp.) f64 numbers exist in pieces
 that stay in cache: NumPy converts the operands of a function in buffers. IEEE special values:
-log(0) is -inf, log of a negative is NaN, 1/0 is infinite. Of integers, which only C++ has, the result
-loses its fraction, as a cast in C does.
+log(0) is -inf, log of a negative is NaN, 1/0 is infinite. Of integers, which only C++ has,
+the result loses its fraction, as a cast in C does.
 """
 
 from __future__ import annotations
