@@ -427,7 +427,7 @@ class Structs(Calls):
         if text(op) == "=" and (word := _ARRAY_REFERENCE.fullmatch(text(left))) is not None:
             made = self.scope.names[word[1]] = self.cell(self.ev(right))
             return made
-        owner = self.ev(left) if text(op) != "=" else None
+        owner: Any = self.ev(left) if text(op) != "=" else None
         if self._has(owner, text(op)):
             return self.operated(text(op), owner, [self.ev(right)], node)
         return super()._e_assignment_expression(node)
