@@ -165,10 +165,11 @@ class Calls(Repeats):
 
     def _of_object(self, found: Overloads, function: Any) -> Overloads:
         """Inside a member function the names of others are theirs of the same object."""
-        if function.type not in ("identifier", "template_function"):
+        is_path = function.type == "qualified_identifier"
+        if not is_path and function.type not in ("identifier", "template_function"):
             return found
         this = self.scope.find("this")
-        return self.own(found, this) if isinstance(this, Struct) else found
+        return self.own(found, this, is_path=is_path) if isinstance(this, Struct) else found
 
     def _e_lambda_expression(self, node: Any) -> Lambda:
         scope = Scope(self.scope, "lambda")
@@ -446,7 +447,7 @@ class Calls(Repeats):
         """Call a member function of an object."""
         raise NotImplementedError
 
-    def own(self, found: Overloads, this: Struct) -> Overloads:
+    def own(self, found: Overloads, this: Struct, *, is_path: bool = False) -> Overloads:
         """Return functions with the object whose members they are."""
         raise NotImplementedError
 

@@ -18,8 +18,6 @@ from ptosim.language.cpp.declared import (
 )
 from ptosim.language.cpp.kinds import (
     BOOL,
-    INT,
-    LONG,
     SCALARS,
     ULONG,
     Address,
@@ -29,7 +27,6 @@ from ptosim.language.cpp.kinds import (
     Chosen,
     Designated,
     DimsValue,
-    Global,
     Member,
     Named,
     Num,
@@ -42,7 +39,6 @@ from ptosim.language.cpp.kinds import (
     TileType,
     Viewed,
     number,
-    wrap,
 )
 from ptosim.language.cpp.names import Names, is_type, unknown
 from ptosim.language.cpp.state import (
@@ -223,39 +219,6 @@ class Expressions(Names):
 
     # -- operators ---------------------------------------------------------------------------------
 
-    def _e_unary_expression(self, node: Any) -> Any:
-        op = text(field_of(node, "operator"))
-        value = self.num(self.ev(field_of(node, "argument")), node)
-        self.here(node)
-        if op in ("!", "not"):
-            return self.negated(self.truth(value, node))
-        if op == "-":
-            promoted = (
-                self.cast(value, INT, node)
-                if value.type.bits < 32 and value.type.kind != "float"
-                else value
-            )
-            return self.negative(promoted, node)
-        if op == "~":
-            value = self.cast(value, INT, node) if value.type.bits < 32 else value
-            return self.binary("^", value, Num(value.type, wrap(-1, value.type)), node)
-        return value
-
-    def _e_pointer_expression(self, node: Any) -> Any:
-        op, inside = text(field_of(node, "operator")), field_of(node, "argument")
-        if op == "&":
-            return self.address(inside, node)
-        value = self.ev(inside)
-        if isinstance(value, Address):
-            return value.cell
-        if isinstance(value, Array) and value.cells:
-            return value.cells[0]
-        if isinstance(value, Num) and isinstance(value.type, Pointer):
-            return Place(value, number(0, LONG))
-        if isinstance(value, (Struct, Tile, Global)):
-            return value
-        raise CppError(node, "what `*` is applied to is no pointer")
-
     def address(self, inside: Any, node: Any) -> Any:
         """Return `&inside`."""
         found = self.lv(inside)
@@ -306,25 +269,6 @@ class Expressions(Names):
     def chosen_tile(self, condition: Num, a: Tile, b: Tile, node: Any) -> Tile:
         """Return one of two tiles, as a tile at the address that is selected."""
         raise NotImplementedError
-
-    def _e_assignment_expression(self, node: Any) -> Any:
-        op = text(field_of(node, "operator"))
-        target = self.lv(field_of(node, "left"))
-        value = self.ev(field_of(node, "right"))
-        self.here(node)
-        if op != "=":
-            value = self.binary(op[:-1], self.taken(target, node), value, node)
-        self.assign(target, value, node)
-        return target
-
-    def _e_update_expression(self, node: Any) -> Any:
-        target = self.lv(field_of(node, "argument"))
-        before = self.taken(target, node)
-        self.here(node)
-        after = self.binary(text(field_of(node, "operator"))[0], before, number(1), node)
-        self.assign(target, after, node)
-        is_prefix = node.children[0].type in ("++", "--")
-        return target if is_prefix else before
 
     def assign(self, target: Any, value: Any, node: Any) -> None:
         """Give a variable, an element of memory or an object another value."""

@@ -3,6 +3,7 @@ needs its counter before the run is unrolled."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any, Literal
@@ -27,6 +28,8 @@ from ptosim.language.cpp.state import CppError, NeedsConstant, refused
 from ptosim.language.cpp.statements import Round, Statements
 
 MOST_ROUNDS = 100_000
+_CHANGES = re.compile(rb"\+\+|--|[^=!<>]=[^=]|\w\(")
+"""What may change a variable."""
 
 
 @dataclass(slots=True, eq=False)
@@ -171,7 +174,7 @@ class Loops(Statements):
             if self.known(left, node, "whether the loop is left"):
                 return
             if update is not None:
-                self.ev(update) if update.type == "comma_expression" else self.lv(update)
+                self._updated(update)
             if is_unchanged(self.journal, mark, before):
                 raise CppError(
                     node, "the loop has no end: a round changes nothing", "change its condition"
@@ -406,15 +409,28 @@ class Loops(Statements):
             known = found
         self._written_while(node, condition, update, body, known, broke)
 
+    def _asked(self, node: Any, condition: Any, left: Num) -> Num:
+        """Does the loop go on? Once it is left its condition is not asked: it may change things."""
+        if left.is_known or condition is None or not _CHANGES.search(condition.text):
+            return self.both("&&", self._go(node, condition), self.negated(left))
+        go = self.cell(Num(BOOL, False), BOOL)
+        self.branch(self.negated(left), lambda: go.set(self._go(node, condition)), None)
+        return go.value
+
     def _go(self, node: Any, condition: Any) -> Num:
         return Num(BOOL, True) if condition is None else self.truth(self.ev(condition), condition)
 
     def _round_of(self, node: Any, update: Any, body: Any, broke: Cell) -> None:
         self.rounds.append(Round(broke, self.cell(Num(BOOL, False), BOOL)))
         self.execute(body)
+        left = self.left_loop()
         self.rounds.pop()
         if update is not None:
-            self.ev(update) if update.type == "comma_expression" else self.lv(update)
+            go_on = self.negated(left)  # what leaves the loop does not count
+            self.branch(go_on, lambda: self._updated(update), None)
+
+    def _updated(self, update: Any) -> None:
+        self.ev(update) if update.type == "comma_expression" else self.lv(update)
 
     def _written_while(
         self, node: Any, condition: Any, update: Any, body: Any, known: list[Cell], broke: Cell
@@ -433,9 +449,7 @@ class Loops(Statements):
         )
         op.arrow = self.make.types(s.type for s in starts)
         with self._region(op, hard, kinds), self.cached():
-            go = self._go(node, condition)
-            left = self.both("||", self.frame.done.value, broke.value)
-            go = self.both("&&", go, self.negated(left))
+            go = self._asked(node, condition, self.both("||", self.frame.done.value, broke.value))
             end = self.make.typed("scf.condition", [self._ended(c, c.value, node) for c in hard])
             end.outs = [self.make.item(self.typed(go))]
         with self._region(op, hard, kinds), self.cached():

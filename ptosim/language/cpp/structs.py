@@ -3,13 +3,11 @@ pairs and tuples, structured bindings."""
 
 from __future__ import annotations
 
-import re
 from typing import Any
 
 from ptosim.language.cpp.calls import Calls
 from ptosim.language.cpp.communication import conv_member, group_member, is_conv, is_group
 from ptosim.language.cpp.declared import (
-    CONVERSION,
     Declared,
     Overloads,
     field_of,
@@ -47,9 +45,6 @@ from ptosim.language.cpp.templates import param_name
 
 _REFERENCE = Named("reference")
 """The type of a field that is a reference, until a constructor binds it."""
-_ARRAY_REFERENCE = re.compile(r"\w+\s*\(\s*&\s*(\w+)\s*\)\s*\[[^\]]*\]")
-"""`int (&r)[3] = a`, which the grammar takes for an assignment."""
-_NAMED = frozenset(("identifier", "field_expression", "this"))
 
 
 class Structs(Calls):
@@ -187,15 +182,19 @@ class Structs(Calls):
         found = super().static_member(owner, word, node)
         return found if found is not None else self._find_method(owner, word)
 
-    def own(self, found: Overloads, this: Struct) -> Overloads:
-        """Return functions with the object whose members they are."""
+    def own(self, found: Overloads, this: Struct, *, is_path: bool = False) -> Overloads:
+        """Return functions with the object whose members they are: `f`, or `Base::f` (a path)."""
         if not isinstance(this.type, StructType):
             return found
+        bases = [b.scope for b in _bases_of(this.type)]
         method = self._find_method(this.type, found.name)
+        if is_path:
+            is_of_base = all(f.scope in bases for f in found.functions)
+            method = found if is_of_base else None
         if method is None or not any(f in found.functions for f in method.functions):
             return found
         scope = self._object_scope(this)
-        return Overloads(found.name, [_in_scope(f, scope) for f in method.functions])
+        return Overloads(found.name, [in_scope(f, scope) for f in method.functions])
 
     def _constructors(self, type_: StructType) -> Overloads | None:
         key = f"~{type_.name}"
@@ -314,7 +313,7 @@ class Structs(Calls):
                 raise CppError(node, f"`{owner.type.name}` has no member function `{word}`")
             values = [self.lv(a) for a in args]
             scope = self._object_scope(owner)
-            moved = Overloads(word, [_in_scope(f, scope) for f in found.functions])
+            moved = Overloads(word, [in_scope(f, scope) for f in found.functions])
             return self.call_with(moved, targs or None, values, node)
         if isinstance(owner, Lambda) and word == "operator()":
             return self.lambda_call(owner, args, node, targs)
@@ -360,98 +359,6 @@ class Structs(Calls):
             params = [p for p in params if param_name(p) not in type_.scope.names] or None
         return Declared("function", function.name, function.node, params, type_.scope)
 
-    def operated(self, op: str, owner: Struct, values: list[Any], node: Any) -> Any:
-        """Call an operator that a struct of the file defines; raises CppError if it has none."""
-        found = self._find_method(owner.type, f"operator{op}")
-        if found is not None:
-            scope = self._object_scope(owner)
-            moved = Overloads(found.name, [_in_scope(f, scope) for f in found.functions])
-            return self.call_with(moved, None, values, node)
-        plain = (self.scope.find(f"operator{op}"), owner.type.scope.find(f"operator{op}"))
-        free = next((f for f in plain if isinstance(f, Overloads)), None)
-        if free is None:
-            raise CppError(node, f"`{owner.type.name}` has no operator `{op}`")
-        return self.call_with(free, None, [owner, *values], node)
-
-    def _has(self, value: Any, op: str) -> bool:
-        """Does the struct of an object define an operator?"""
-        is_own = isinstance(value, Struct) and isinstance(value.type, StructType)
-        if not is_own:
-            return False
-        word = f"operator{op}"
-        if self._find_method(value.type, word) is not None:
-            return True
-        plain = (self.scope.find(word), value.type.scope.find(word))
-        return any(isinstance(f, Overloads) for f in plain)
-
-    def binary(self, op: str, a: Any, b: Any, node: Any) -> Any:
-        """Return `a op b`, of an object by its own operator."""
-        if self._has(a, op):
-            return self.operated(op, a, [b], node)
-        if self._has(b, op):
-            free = self.scope.find(f"operator{op}") or b.type.scope.find(f"operator{op}")
-            if isinstance(free, Overloads):
-                return self.call_with(free, None, [a, b], node)
-        return super().binary(op, a, b, node)
-
-    def num(self, value: Any, node: Any) -> Num:
-        """Return a value that must be a number; an object may say which one it is."""
-        return super().num(self.as_number(value, node), node)
-
-    def as_number(self, value: Any, node: Any) -> Any:
-        """Return what the conversion operator of an object makes of it; other values unchanged."""
-        if not isinstance(value, Struct) or not isinstance(value.type, StructType):
-            return value
-        found = self._find_method(value.type, CONVERSION)
-        if found is None:
-            return value
-        function = found.functions[0].node
-        with self.scoped(self._object_scope(value)):
-            type_ = self.type_of(field_of(field_of(function, "declarator"), "type"))
-            return self._followed(field_of(function, "body"), type_, value.type.name, node)
-
-    def as_type(self, value: Any, type_: Any, node: Any) -> Any:
-        """Return a value in another type."""
-        if isinstance(type_, (Scalar, Pointer)):
-            value = self.as_number(value, node)
-        return super().as_type(value, type_, node)
-
-    def _e_unary_expression(self, node: Any) -> Any:
-        op, owner = text(field_of(node, "operator")), self.ev(field_of(node, "argument"))
-        if self._has(owner, op):
-            return self.operated(op, owner, [], node)
-        return super()._e_unary_expression(node)
-
-    def _e_assignment_expression(self, node: Any) -> Any:
-        op, left, right = (field_of(node, n) for n in ("operator", "left", "right"))
-        if text(op) == "=" and (word := _ARRAY_REFERENCE.fullmatch(text(left))) is not None:
-            made = self.scope.names[word[1]] = self.cell(self.ev(right))
-            return made
-        owner: Any = self.ev(left) if text(op) != "=" else None
-        if self._has(owner, text(op)):
-            return self.operated(text(op), owner, [self.ev(right)], node)
-        return super()._e_assignment_expression(node)
-
-    def template_of(self, found: Declared, args: list[Any], node: Any) -> Any:
-        """Return the struct that a template is for what an object is made with: its arguments are
-        deduced from a constructor, or from the fields."""
-        body = field_of(found.node, "body")
-        inside = named(body) if body is not None else []
-        lists = [parameters(p) for p in inside if p.type == "function_definition" and
-                 field_of(p, "type") is None and text(name_node(field_of(p, "declarator"))
-                 or p) == found.name]  # fmt: skip
-        lists.append([p for p in inside if p.type == "field_declaration"])
-        names = [param_name(p) for p in found.params or ()]
-        for params in lists:
-            bound = self._deduced(
-                Declared("function", found.name, found.node, found.params, found.scope),
-                params, [], args,
-            )  # fmt: skip
-            if len(params) >= len(args) and all(n in bound for n in names):
-                return self.instance(found, tuple(bound[n] for n in names), node)
-        raise refused(node, found.name, "arguments of the template are left out here",
-                      "write them: `name<…> object`")  # fmt: skip
-
     def _e_field_expression(self, node: Any) -> Any:
         is_arrow = text(field_of(node, "operator")) == "->"
         owner = self.ev(field_of(node, "argument")) if is_arrow else None
@@ -472,13 +379,6 @@ class Structs(Calls):
         place = self.cast(place, Pointer(of), node)
         return place if isinstance(kind, ArrayType) else Place(place, number(0))
 
-    def _e_subscript_expression(self, node: Any) -> Any:
-        inside = field_of(node, "argument")
-        owner = self.ev(inside) if inside.type in _NAMED else None
-        if isinstance(owner, Struct) and isinstance(owner.type, StructType):
-            return self.operated("[]", owner, [self.ev(named(field_of(node, "indices"))[0])], node)
-        return super()._e_subscript_expression(node)
-
     def event_member(
         self, event: Event, word: str, args: list[Any], targs: list[Any], node: Any
     ) -> Any:
@@ -492,7 +392,8 @@ def _bases_of(type_: StructType) -> list[StructType]:
     return [*own, *(further for b in own for further in _bases_of(b))]
 
 
-def _in_scope(function: Declared, scope: Scope) -> Declared:
+def in_scope(function: Declared, scope: Scope) -> Declared:
+    """Return a function as it is in another scope."""
     return Declared(
         "function", function.name, function.node, function.params, scope, function.special
     )

@@ -25,8 +25,8 @@ from ptosim.language.cpp.kinds import (
     Tile,
     number,
 )
+from ptosim.language.cpp.operators import Operators
 from ptosim.language.cpp.state import CppError, refused
-from ptosim.language.cpp.structs import Structs
 
 PIPES = ("S", "V", "M", "MTE1", "MTE2", "MTE3", "FIX")
 _MOST_IDS = 8
@@ -39,7 +39,7 @@ def pipe_of(op: str) -> str:
     return pipes_of_ops().get(op, "V")
 
 
-class Sync(Structs):
+class Sync(Operators):
     """Synchronisation."""
 
     core: str | None = None
