@@ -75,8 +75,11 @@ class Arithmetic(State):
         if value.type.value == type_.value:
             return Num(type_, None, value.name)
         if {value.type.value, type_.value} == {"index", "i64"} and type_.bits == 64:
-            return Num(type_, None, self.typed(value, type_.value).name)
-        made = self.converted(value.name or "", value.type.value, type_.value, value.type)
+            made = self.typed(value, type_.value)
+        else:
+            made = self.converted(value.name or "", value.type.value, type_.value, value.type)
+        if value.name in self.places and type_.bits == 64:
+            self.places[made.name] = self.places[value.name]
         return Num(type_, None, made.name)
 
     def punned(self, value: Num, type_: Scalar, node: Any) -> Num:
@@ -113,9 +116,14 @@ class Arithmetic(State):
                 return self.cast(Num(LONG, None, value.name), type_, node)
             name = self.fresh()
             self.make.op("pto.ptrtoint", [self.typed(value)], results=[name], arrow=["i64"])
+            self.places[name] = value, number(0, LONG)
             return self.cast(Num(ULONG, None, name), type_, node)
         if value.is_known:
             return Num(Pointer(type_.to, in_tile=True), value.const)
+        if value.name in self.places:  # `(__gm__ T *)((uint64_t)p + bytes)`
+            pointer, offset = self.places[value.name]
+            start = self.cast(pointer, Pointer(SCALARS["uint8_t"]), node)
+            return self.cast(self.binary("+", start, offset, node), type_, node)
         return Num(Pointer(type_.to, in_tile=True), None, self.typed(value, "i64").name)
 
     argument_types: dict[str, str]
@@ -208,6 +216,7 @@ class Arithmetic(State):
         if not word:
             raise CppError(node, f"`{op}` has no meaning for {type_.name}")
         made = self.apply(f"arith.{word}", [self.typed(a), self.typed(b)], type_)
+        self._moved(op, made, a, b, node)
         if op in _FOLDED and (a.is_known or b.is_known) and type_.value == "index":
             const, other = (a.const, b) if a.is_known else (b.const, a)
             if op != "-" or b.is_known:
@@ -219,6 +228,16 @@ class Arithmetic(State):
         return made
 
     folded_from: dict[str, Any]
+    places: dict[str, tuple[Num, Num]]
+    """Of numbers that are addresses in global memory, the pointer and the bytes after it."""
+
+    def _moved(self, op: str, made: Num, a: Num, b: Num, node: Any) -> None:
+        if op == "+" and b.name in self.places:
+            a, b = b, a
+        if op in ("+", "-") and a.name in self.places and b.name not in self.places:
+            pointer, offset = self.places[a.name or ""]
+            moved = self.binary(op, offset, self.cast(b, LONG, node), node)
+            self.places[made.name or ""] = pointer, moved
 
     def _folded(self, op: str, a: Num, b: Num, node: Any) -> Num | None:
         """`(x + 3) - 1` is `x + 2`, `(x * 8) * 64` is `x * 512`: overflow of signed integers has

@@ -63,6 +63,19 @@ def named(node: Any) -> list[Any]:
     return [c for c in node.children if c.is_named and c.type != "comment"]
 
 
+def default_of(declaration: Any, declarator: Any) -> Any:
+    """Return the value that a declaration gives to one of its names, None if it gives none."""
+    found = field_of(declarator, "value")
+    is_after = False
+    for i, child in enumerate(declaration.children):
+        word = declaration.field_name_for_child(i)
+        if word == "declarator":
+            is_after = child.id == declarator.id
+        elif word == "default_value" and is_after:
+            return child
+    return found
+
+
 def identifiers(node: Any) -> set[str]:
     """Return the names in a part of the text."""
     found, waiting = set(), [node]

@@ -117,7 +117,7 @@ class Expressions(Names):
                     "pack_element"):  # fmt: skip
             return getattr(self, f"_e_{kind}")(node)
         if kind == "pointer_expression" and text(field_of(node, "operator")) == "*":
-            return self._e_pointer_expression(node)
+            return getattr(self, f"_e_{kind}")(node)
         return self.ev(node)
 
     # -- atoms -------------------------------------------------------------------------------------

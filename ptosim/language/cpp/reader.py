@@ -153,7 +153,7 @@ class _File:
         made.everything = made.scope = self.scope
         made.file = self
         made.pipe_ids, made.unrolling, made.carried_before, made.rounds = {}, {}, {}, []
-        made.argument_values, made.values_of = {}, {}
+        made.argument_values, made.values_of, made.places = {}, {}, {}
         made.prepare()
         return made
 

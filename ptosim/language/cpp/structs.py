@@ -10,6 +10,7 @@ from ptosim.language.cpp.communication import conv_member, group_member, is_conv
 from ptosim.language.cpp.declared import (
     Declared,
     Overloads,
+    default_of,
     field_of,
     fields_of,
     has_word,
@@ -226,7 +227,6 @@ class Structs(Calls):
                     self._field(part, made)
 
     def _field(self, part: Any, made: Struct) -> None:
-        default = field_of(part, "default_value")
         for child in part.children_by_field_name("declarator"):
             name = name_node(child)
             if name is None or inner(child, "function_declarator") is not None:
@@ -235,6 +235,7 @@ class Structs(Calls):
                 made.fields[text(name)] = self.cell(None, _REFERENCE)
                 continue
             type_ = self.declared_type(field_of(part, "type"), child)
+            default = default_of(part, child)
             if default is not None:
                 value = self.initialised(type_, default, part)
             else:

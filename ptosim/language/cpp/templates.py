@@ -9,6 +9,7 @@ from ptosim.language.cpp.arithmetic import Arithmetic
 from ptosim.language.cpp.declared import (
     Collector,
     Declared,
+    default_of,
     field_of,
     has_word,
     inner,
@@ -105,7 +106,7 @@ class Templates(Arithmetic):
 
     def _variable(self, parts: Any) -> Any:
         declaration, child = parts
-        value = field_of(child, "value") or field_of(declaration, "default_value")
+        value = default_of(declaration, child)
         declarator = field_of(child, "declarator") if child.type == "init_declarator" else child
         type_ = self.declared_type(field_of(declaration, "type"), declarator)
         if value is None:
