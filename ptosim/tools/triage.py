@@ -24,7 +24,7 @@ from ptosim.ground.errors import PtosimError, UsageError
 from ptosim.ground.isa.dates import switches
 from ptosim.ground.records import dataclass, field, replace
 from ptosim.language.place.cores import peer_functions
-from ptosim.launch.compare import Choices, compare
+from ptosim.launch.compare import Choices
 from ptosim.launch.description import Tolerance
 from ptosim.launch.hard import uses
 from ptosim.launch.program import LoadedProgram
@@ -34,13 +34,18 @@ from ptosim.tools.triage_numbers import (
     ROUNDINGS,
     SLACK,
     counts_of,
+    element_text,
     given_twice,
     is_close,
     is_near,
+    moved,
+    narrower,
     others,
     same,
     step_of,
+    tolerated,
     unaffected,
+    variants,
 )
 
 GOLDEN, KERNEL, BOARD, ORDER = "golden", "kernel", "board", "order"
@@ -208,18 +213,9 @@ class _Case:
     def _parts(self, name: str, array: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Where an array differs and is inside of the band, and where it is outside."""
         band = self.bands.outputs[name]
-        equal = same(array, band.value) | self._tolerated(name, array)
+        equal = same(array, band.value) | tolerated(array, band.value, self.tolerance)
         inside = band.holds(array)
         return inside & ~equal, ~inside & ~equal
-
-    def _tolerated(self, name: str, array: np.ndarray) -> np.ndarray:
-        value = self.bands.outputs[name].value
-        if self.tolerance == Tolerance():
-            return np.zeros(value.shape, bool)
-        flat = zip(array.reshape(-1), value.reshape(-1), strict=True)
-        found = [compare(name, np.array([g]), np.array([v]), self.tolerance).passed
-                 for g, v in flat]  # fmt: skip
-        return np.array(found, bool).reshape(value.shape)
 
     def _golden(self, name: str, array: np.ndarray) -> Iterator[Group]:
         inside, outside = self._parts(name, array)
@@ -263,13 +259,13 @@ class _Case:
             line = decision.line if decision is not None else None
             op = decision.op.name if decision is not None else None
             told = _ORDERS[decision.kind] if decision is not None else "a switch that is open"
-            yield Group(ORDER, of, name, int(here.sum()), _element(name, here), op, line, told)
+            yield Group(ORDER, of, name, int(here.sum()), element_text(name, here), op, line, told)
 
     def _group(
         self, verdict: str, of: str, name: str, where: np.ndarray, array: np.ndarray, told: str,
         line: int | None = None,
     ) -> Group:  # fmt: skip
-        element = _element(name, where)
+        element = element_text(name, where)
         story = self._story(element, array[tuple(np.argwhere(where)[0])])
         op, place = _operation(self.session, story, line)
         count = int(where.sum())
@@ -366,7 +362,7 @@ class _Case:
         """Another operation in one place of the text that gives all of the golden."""
         if self.session is None or self.choices.file == "-":
             return None
-        element = _element(name, wrong)
+        element = element_text(name, wrong)
         story = self._story(element, array[tuple(np.argwhere(wrong)[0])])
         if story is None:
             return None
@@ -389,14 +385,17 @@ class _Case:
 
     def _explained(self, name: str, array: np.ndarray, wrong: np.ndarray) -> tuple[str, int | None]:
         """What would give the golden's values, and the line where that is."""
-        for told in (self._by_a_switch, self._by_a_rounding, self._by_part_of_a_sum):
-            found = told(name, array, wrong)
-            if found:
-                return found, self._sum_line() if told == self._by_part_of_a_sum else None
-        twice = given_twice(array, self.bands.outputs[name].value)
-        if twice:
-            return twice, None
-        return "outside of what any order gives, and not what f64 of the program gives", None
+        value = self.bands.outputs[name].value
+        found = self._by_a_switch(name, array, wrong) or self._by_a_rounding(name, array, wrong)
+        found = found or moved(array, value)
+        if found:
+            return found, None
+        found = self._by_part_of_a_sum(name, array, wrong)
+        if found:
+            return found, self._sum_line()
+        found = self._by_another_input(name, array) or narrower(array, value)
+        found = found or given_twice(array, value)
+        return found or "outside of every order, and not what f64 of the program gives", None
 
     def _sum_line(self) -> int | None:
         module = self.program.front.resolved.module
@@ -450,6 +449,17 @@ class _Case:
                 return True
         return False
 
+    def _by_another_input(self, name: str, array: np.ndarray) -> str:
+        """An input that is transposed, is off by a row or a column, or has been rounded."""
+        if is_close(self.bands.outputs[name].value, array):
+            return ""
+        for source, given in self._inputs():
+            for told, changed in variants(given):
+                found = self._outputs({source: changed}) or {}
+                if name in found and is_close(found[name], array):
+                    return f"it is what %{source} {told} gives"
+        return ""
+
     def _by_a_rounding(self, name: str, array: np.ndarray, wrong: np.ndarray) -> str:
         """The golden is rounded in another way: to the neighbour of each value."""
         reference, value = self._reference(name), self.bands.outputs[name].value
@@ -468,10 +478,6 @@ class _Case:
         same = np.abs(value.astype(np.float64) - reference)[wrong]
         is_next = (far <= 1.01 * step) & (same <= 0.51 * step)
         return "it is rounded in another way" if is_next.all() else ""
-
-
-def _element(name: str, where: np.ndarray) -> str:
-    return f"{name}[{', '.join(str(int(i)) for i in np.argwhere(where)[0])}]"
 
 
 def _line(found: Diagnostic) -> int | None:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 
+from ptosim.launch.compare import compare
+from ptosim.launch.description import Tolerance
 from ptosim.machine.storage import has_numbers
 
 SLACK = 2.0**-18
@@ -24,12 +27,26 @@ ROUNDINGS: tuple[tuple[str, Callable[[np.ndarray], np.ndarray]], ...] = (
 )
 
 
+def element_text(name: str, where: np.ndarray) -> str:
+    """The first element of those in a mask, as a user names it."""
+    return f"{name}[{', '.join(str(int(i)) for i in np.argwhere(where)[0])}]"
+
+
 def same(one: np.ndarray, other: np.ndarray) -> np.ndarray:
     """Where elements are equal: NaN and NaN, zeros of either sign."""
     if not has_numbers(one.dtype):
         return one == other
     a, b = one.astype(np.float64), other.astype(np.float64)
     return (a == b) | (np.isnan(a) & np.isnan(b))
+
+
+def tolerated(array: np.ndarray, value: np.ndarray, tolerance: Tolerance) -> np.ndarray:
+    """Where an element is within a tolerance that a user has given."""
+    if tolerance == Tolerance():
+        return np.zeros(value.shape, bool)
+    flat = zip(array.reshape(-1), value.reshape(-1), strict=True)
+    found = [compare("", np.array([g]), np.array([v]), tolerance).passed for g, v in flat]
+    return np.array(found, bool).reshape(value.shape)
 
 
 def is_close(one: np.ndarray, other: np.ndarray) -> bool:
@@ -94,8 +111,9 @@ def unaffected(
 
 
 def given_twice(array: np.ndarray, value: np.ndarray) -> str:
-    """A row of the golden that has a number twice where the program's has each once."""
-    if array.ndim == 0 or not has_numbers(array.dtype):
+    """A row of the golden that has a number twice where the program's has each once, in an array
+    that is right elsewhere."""
+    if array.ndim == 0 or not has_numbers(array.dtype) or same(array, value).mean() < 0.75:
         return ""
     rows = array.reshape(-1, array.shape[-1])
     for number, (row, own) in enumerate(zip(rows, value.reshape(rows.shape), strict=True)):
@@ -103,3 +121,56 @@ def given_twice(array: np.ndarray, value: np.ndarray) -> str:
         if len(np.unique(own)) == len(own) and (counts > 1).any():
             return f"row {number} has {found[counts > 1][0]:g} twice, the program each once"
     return ""
+
+
+def moved(array: np.ndarray, value: np.ndarray) -> str:
+    """How the golden has the program's values in other places, or times a number."""
+    if not has_numbers(array.dtype):
+        return ""
+    for told, other in _elsewhere(value):
+        is_it = is_close if array.dtype.kind not in "iub" else np.array_equal
+        if other.shape == array.shape and is_it(other, array):
+            return f"it has the values of the program {told}"
+    with np.errstate(all="ignore"):
+        ratios = array.astype(np.float64) / value.astype(np.float64)
+        middle = float(np.nanmedian(ratios)) if np.isfinite(ratios).any() else 1.0
+        factor = float(f"{middle:.6g}")
+        if factor not in (0.0, 1.0) and is_close(array, value.astype(np.float64) * factor):
+            return f"it has {factor:g} times the values of the program"
+    return ""
+
+
+def narrower(array: np.ndarray, value: np.ndarray) -> str:
+    """A narrower float that has all values of the golden, and not those of the program."""
+    if array.dtype != np.float32:
+        return ""
+    for kind in (ml_dtypes.bfloat16, np.float16):
+        with np.errstate(all="ignore"):
+            is_own, is_it = (same(a, a.astype(kind)).all() for a in (value, array))
+        if is_it and not is_own:
+            return f"all of its values are numbers of {np.dtype(kind)}: it was computed in that"
+    return ""
+
+
+def variants(given: np.ndarray) -> Iterator[tuple[str, np.ndarray]]:
+    """An input as a golden may have taken it by mistake."""
+    yield from _elsewhere(given)
+    if given.dtype == np.float32:
+        for kind in (ml_dtypes.bfloat16, np.float16):
+            with np.errstate(all="ignore"):
+                yield f"rounded to {np.dtype(kind)}", given.astype(kind).astype(np.float32)
+
+
+def _elsewhere(given: np.ndarray) -> Iterator[tuple[str, np.ndarray]]:
+    """The same elements transposed, off by one or by a block of 16, 32, or in the other order."""
+    if given.ndim > 1 and min(given.shape[-2:]) > 1:
+        yield "transposed", given.swapaxes(-1, -2).reshape(given.shape)
+    for axis, what in ((-2, "row"), (-1, "column")):
+        size = given.shape[axis] if given.ndim >= -axis else 0
+        for step in (1, 16, 32):
+            if step < size:
+                some = what if step == 1 else f"{step} {what}s"
+                yield f"off by {'a ' if step == 1 else ''}{some}", np.roll(given, step, axis)
+                yield f"off by {'a ' if step == 1 else ''}{some}", np.roll(given, -step, axis)
+        if size > 1:
+            yield f"with its {what}s in the other order", np.flip(given, axis)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import ml_dtypes
 import numpy as np
 import pytest
 
@@ -93,6 +94,41 @@ def test_another_rounding_is_a_wrong_golden(folder) -> None:
     assert (group.verdict, group.op) == ("golden", "pto.tcvt")
     assert group.why == "it is rounded half away from zero"
     assert group.count == int((golden != np.rint(x)).sum())
+
+
+def scaled() -> Kernel:
+    """Each row of x by a scale of its own."""
+    k = Kernel("a2a3")
+    t, tmp = k.tile("t", "f32", ROWS, 64), k.tile("tmp", "f32", ROWS, 64)
+    s = k.tile("s", "f32", ROWS, 1, layout="dn")
+    k.load("x", t)
+    k.load("scale", s)
+    k.op("pto.trowexpandmul", [t, s, tmp], [t])
+    k.store(t, "y")
+    return k
+
+
+def test_what_a_golden_has_taken_by_mistake_is_named(folder) -> None:
+    """Rows in other places, the scale of the next row, an input in bf16."""
+    x = rows(6)[:, :64]
+    scale = np.linspace(0.5, 3.0, ROWS, dtype=np.float32).reshape(ROWS, 1)
+    right, short = x * scale, x.astype(ml_dtypes.bfloat16).astype(np.float32)
+    wrong = {
+        "it has the values of the program off by a row": np.roll(right, 1, axis=0),
+        "it has the values of the program transposed": right.T.reshape(right.shape),
+        "it has -0.5 times the values of the program": right * np.float32(-0.5),
+        "it is what %scale off by a row gives": x * np.roll(scale, -1, axis=0),
+        "it is what %x rounded to bfloat16 gives": short * scale,
+        "all of its values are numbers of float16: it was computed in that": (
+            x.astype(np.float16) * scale.astype(np.float16)
+        ).astype(np.float32),
+    }
+    choices = saved(folder, scaled())
+    for told, golden in wrong.items():
+        found = triage(choices, {"x": x, "scale": scale, "y": golden})
+        assert {(g.verdict, g.why) for g in found.groups if g.verdict != "order"} == {
+            ("golden", told)
+        }
 
 
 @pytest.mark.slow
