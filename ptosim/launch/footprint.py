@@ -50,6 +50,7 @@ class _Use:
     op: Operation
     direction: str
     line: int
+    adds: bool = False
     bytes: int = 0
     windows: list[Value] = field(default_factory=list)
 
@@ -132,7 +133,8 @@ class _Launch:
             if op is None:
                 continue
             use = found.setdefault(
-                (step.site.pc, moved.direction), _Use(op, moved.direction, step.site.line)
+                (step.site.pc, moved.direction),
+                _Use(op, moved.direction, step.site.line, moved.adds),
             )
             use.bytes += moved.bytes * count * times
         for use in found.values():
@@ -181,7 +183,7 @@ class _Launch:
             found = self._in_rounds(l2["mib"] * MIB)
             far = {d: min(max(found[d], unique[d]), max(moved[d], unique[d])) for d in unique}
         return Footprint(
-            touched["read"], touched["write"], far["read"], far["write"], unsure, self._together(),
+            touched["read"], touched["write"], far["read"], far["write"], unsure, *self._together(),
             passed, aside,
         )  # fmt: skip
 
@@ -336,18 +338,22 @@ class _Launch:
         alive = np.broadcast_to(low < upper[1], (len(first), self.blocks))
         return len(first), alive
 
-    def _together(self) -> frozenset[int]:
-        """Lines of the program whose loads all blocks of a wave begin at the same address."""
-        found = set()
-        wave = self.report.blocks.at_once
+    def _together(self) -> tuple[frozenset[int], tuple[tuple[int, int], ...]]:
+        """Lines of the program whose loads all blocks of a wave begin at the same address, and
+        those that add to memory, with how many blocks of a wave begin at one."""
+        found, adding = set(), {}
+        wave = min(self.report.blocks.at_once, self.blocks)
         for loop, uses in self._outer_loops() if wave > 1 else ():
             self._pin(loop)
             for use in uses:
-                box = self._box(use) if use.direction == "read" else None
-                if box is not None and all(_is_one_place(x, wave) for x in box.first):
+                box = self._box(use) if use.direction == "read" or use.adds else None
+                most = _at_one_place(box, wave) if box is not None else 1
+                if use.adds and most > 1:
+                    adding[use.line] = max(most, adding.get(use.line, 0))
+                elif most == wave:
                     found.add(use.line)
         self.numbers.pin({})
-        return frozenset(found)
+        return frozenset(found), tuple(adding.items())
 
 
 def _joined(columns: list[Any]) -> list[Any]:
@@ -375,12 +381,15 @@ def _joined(columns: list[Any]) -> list[Any]:
     return list(found.values())
 
 
-def _is_one_place(x: Any, blocks: int) -> bool:
-    """True if a number is the same for the first blocks in the first round."""
-    first = np.asarray(x)
-    while first.ndim > 1:
-        first = first[0]
-    return bool(np.all(first.ravel()[:blocks] == first.ravel()[0]))
+def _at_one_place(box: _Box, blocks: int) -> int:
+    """How many of the first blocks begin at the same place in the first round, at most."""
+    firsts = []
+    for x in box.first:
+        first = np.asarray(x)
+        while first.ndim > 1:
+            first = first[0]
+        firsts.append(np.broadcast_to(first.ravel()[:blocks], (blocks,)))
+    return int(np.unique(np.stack(firsts), axis=1, return_counts=True)[1].max())
 
 
 def _line_share(box: _Box, granule: int) -> float:

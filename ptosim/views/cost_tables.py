@@ -14,7 +14,7 @@ from ptosim.time.pipes.steps import PIPES
 from ptosim.time.pipes.timers import CoreTimer
 from ptosim.time.report.error_bar import launch_range
 from ptosim.time.report.figures import PipeUse, Use
-from ptosim.time.report.launch_times import rates_over_time
+from ptosim.time.report.launch_times import Between, rates_over_time
 from ptosim.time.report.totals import CostReport, alike_cores, by_core, of_all
 from ptosim.views.table import DOUBT, SHOWN, Part, Table, Text, number, table
 
@@ -248,10 +248,9 @@ def unknown(report: CostReport) -> list[Part]:
     return [Text(f"PTO6502: no cost law on {report.label}, not in the total: {names}")]
 
 
-def task(report: CostReport) -> str:
-    """Return how long a launch takes as a profiler has it, with its bar."""
-    device = report.times.device
-    return f"{device.us:,.1f} us ({device.low:,.1f} to {device.high:,.1f})"
+def between(time: Between) -> str:
+    """Return a time of a launch with its bar."""
+    return f"{time.us:,.1f} us ({time.low:,.1f} to {time.high:,.1f})"
 
 
 def limit(report: CostReport) -> str:

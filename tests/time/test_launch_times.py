@@ -8,6 +8,7 @@ import json
 import pytest
 
 import ptosim
+from ptosim.launch.analysis.calibrate.kit import programs
 from ptosim.time.report.launch_times import rates_over_time
 from tests.support.paths import DATA as TREE
 
@@ -225,6 +226,68 @@ def test_what_is_added_is_read_in_l2() -> None:
     assert by_bytes(added) == pytest.approx(2 * by_bytes(plain), rel=1e-3)
     assert added.times.l2_bytes == 2 * plain.times.l2_bytes
     assert added.moved() == plain.moved()
+
+
+def test_where_a_window_begins_counts_as_its_stride_does() -> None:
+    """CANN, 512-byte alignment: an address off 512 bytes costs up to 30 % on A2/A3, whether a
+    stride or an offset takes it there, in a row or in one run; what a place is a multiple of
+    follows from constants, arguments, blocks and counters."""
+    text = LOAD.replace("strides = [%c1024, %c1]", "strides = [%s, %c1]").format(row="%b")
+    text = text.replace("%n: index", "%n: index, %s: index, %o: index")
+    text = text.replace("offsets = [%r, %c0]", "offsets = [%r, %o]")
+
+    def loaded(stride: int, first: int, text: str = text) -> float:
+        args = {"n": 1 << 16, "s": stride, "o": first}
+        return by_bytes(ptosim.load(text).cost(args=args, block_num=2))
+
+    aligned = loaded(1024, 0)
+    off = [loaded(1024, 128 * n + first) / aligned for n, first in enumerate((0, 64, 32, 8, 1))]
+    assert off == pytest.approx([1, 1.1, 1.2, 1.3, 1.3], rel=1e-3)
+    assert loaded(1024 + 8, 0) / aligned == pytest.approx(1.3, rel=1e-3)  # one run is no more
+    by_block = text.replace("[%r, %o]", "[%r, %b]")  # any address of four bytes
+    assert loaded(1024, 0, by_block) / aligned == pytest.approx(1.3, rel=1e-3)
+    counted = text.replace("[%r, %o]", "[%r, %from]").replace(
+        "%p = ", "%from = arith.muli %i, %o : index\n      %p = "
+    )
+    assert loaded(1024, 64, counted) / aligned == pytest.approx(1.1, rel=1e-3)
+    assert loaded(1024, 256, counted) == aligned
+
+
+def stored(chip: str, stride: int, *, adds: bool = False, blocks: int = 1) -> ptosim.CostReport:
+    """64 stores of an accumulator of 128 x 256, whose rows are so many f32 apart; all blocks store
+    to the same place."""
+    text = programs()["drain_128x256.pto"].replace("%c2 = arith.constant 2", f"%c2 = arith.constant {stride}")
+    text = text.replace("%vo = pto.make_tensor_view %out, shape = [%c128, %c256], strides = [%c256",
+                        "%vo = pto.make_tensor_view %out, shape = [%c128, %c256], strides = [%c2")  # fmt: skip
+    if adds:
+        outs = "outs(%po : !pto.partition_tensor_view<128x256xf32>)"
+        text = text.replace(outs, outs + " {atomicType = #pto<atomic_type atomic_add>}")
+    return ptosim.load(text, target=chip).cost(args={"rounds": 64}, block_num=blocks)
+
+
+def test_stores_of_accumulators_off_their_lines_take_longer() -> None:
+    """catlass, example 46 on 950: with rows of 2038 f32 7.1 us more than with 2048, of which the
+    store takes some 4.8; on A2/A3 up to 30 % as any address (assumed)."""
+    whole = {chip: stored(chip, 2048).cycles for chip in ("950pr", "910b2")}
+    ratios = {
+        chip: [stored(chip, s).cycles / whole[chip] for s in (2038, 2040)] for chip in whole
+    }
+    assert ratios["950pr"] == pytest.approx([2.5, 1.5], rel=0.05)
+    assert ratios["910b2"] == pytest.approx([1.3, 1.3], rel=0.05)
+
+
+def test_blocks_that_add_to_one_line_wait_for_each_other() -> None:
+    """Stores to the same 512 bytes are served in turn (assumed): each of 23 others holds up the
+    last block for a line, in every store of a kernel that does nothing else."""
+    alone, plain, adding = (
+        stored("910b2", 2048, adds=adds, blocks=n).times
+        for adds, n in ((True, 1), (False, 24), (True, 24))
+    )
+    of_line = alone.core_us / 64 * 512 / (128 * 256 * 4)
+    waited = (adding.device.us - adding.head_us) / (alone.device.us - alone.head_us)
+    assert [n for _, n in stored("910b2", 2048, adds=True, blocks=24).footprint.adding] == [24]
+    assert waited == pytest.approx(1 + 64 * 23 * of_line / alone.core_us, rel=0.02)
+    assert plain.device.us - plain.head_us == pytest.approx(plain.core_us, rel=0.1)
 
 
 STREAM = """module attributes {pto.target_arch = "a5"} {

@@ -28,7 +28,7 @@ from ptosim.ops.base.binding import Binding
 from ptosim.ops.base.orders import Fence, FifoUse, Notify, Pop, Signals
 from ptosim.time.laws.cost import Cost
 from ptosim.time.laws.estimate import estimate
-from ptosim.time.laws.shapes import OpShape, PointerShape, TileShape, ViewShape
+from ptosim.time.laws.shapes import ALIGNED, OpShape, PointerShape, TileShape, ViewShape
 from ptosim.time.pipes.model import TimingModel
 from ptosim.time.pipes.steps import PIPE_INDEX, Flag, S, Site, Step
 
@@ -263,10 +263,15 @@ def _pointer(op: Operation, name: str, value: Any) -> PointerShape | None:
 
 
 def shape_of(
-    op: Operation, target: str, values: Mapping[str, Any], attrs: Mapping[str, Any]
+    op: Operation,
+    target: str,
+    values: Mapping[str, Any],
+    attrs: Mapping[str, Any],
+    begins: int = ALIGNED,
 ) -> OpShape:
-    """Return the shapes of an operation's operands."""
-    args = {name: arg_of(value) for name, value in values.items()}
+    """Return the shapes of an operation's operands; its windows of global memory begin at multiples
+    of so many bytes."""
+    args = {name: arg_of(value, begins) for name, value in values.items()}
     if is_micro(op.name):
         args |= {n: p for n, v in values.items() if (p := _pointer(op, n, v)) is not None}
     named = roles(op)
@@ -275,13 +280,13 @@ def shape_of(
     return OpShape(op.name.removeprefix("pto."), target, args, attrs, ins, outs)
 
 
-def arg_of(value: Any) -> Any:
+def arg_of(value: Any, begins: int = ALIGNED) -> Any:
     """Return the shape of an operand's value; other values as they are."""
     if isinstance(value, TileRef):
         return TileShape(value.type, value.v_row, value.v_col)
     if isinstance(value, GmView):
         spec = value.spec
-        return ViewShape(spec.sizes, spec.strides, spec.dtype)
+        return ViewShape(spec.sizes, spec.strides, spec.dtype, begins)
     if value.__class__ is tuple:
         return tuple(map(arg_of, value))
     return value
@@ -319,22 +324,25 @@ def estimated(
     values: Mapping[str, Any],
     attrs: Mapping[str, Any],
     forms: tuple[Any, ...],
+    begins: int = ALIGNED,
 ) -> Cost:
-    """Return the cost of an operation with operands of such forms. Equal ones have one, but for
-    those of the micro level, whose costs depend on what the text says of pointers."""
+    """Return the cost of an operation with operands of such forms, whose windows of global memory
+    begin at multiples of so many bytes. Equal ones have one, but for those of the micro level,
+    whose costs depend on what the text says of pointers."""
     if is_micro(op.name):
         return estimate(shape_of(op, table.target, values, attrs), table)
     variant = op.variant.name if op.variant is not None else ""
     parts = tuple(map(_part, values.values(), forms))
-    key = (op.name, variant, tuple(values), parts, tuple(attrs.items()))
+    key = (op.name, variant, tuple(values), parts, tuple(attrs.items()), begins)
     try:
         cost = table.known.get(key)
     except TypeError:  # a value that is no key
-        return estimate(shape_of(op, table.target, values, attrs), table)
+        return estimate(shape_of(op, table.target, values, attrs, begins), table)
     if cost is None:
         if len(table.known) >= MOST:
             table.known.clear()
-        cost = table.known[key] = estimate(shape_of(op, table.target, values, attrs), table)
+        shape = shape_of(op, table.target, values, attrs, begins)
+        cost = table.known[key] = estimate(shape, table)
     return cost
 
 

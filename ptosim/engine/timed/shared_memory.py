@@ -12,28 +12,31 @@ cores together ask for less, nothing changes."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from functools import cached_property
-from math import inf, prod
+from math import gcd, inf, prod
 from typing import Any
 
 from ptosim.engine.core.bound import DecodedProgram, Inst
-from ptosim.ground.ir.core import Operation
+from ptosim.ground.ir.core import Operand, Operation, Value
 from ptosim.ground.ir.program import ResolvedModule
 from ptosim.ground.ir.types import ViewType
 from ptosim.ground.isa.costs import GIB, CostTable
 from ptosim.language.same_blocks import (
     Read,
     global_reads,
+    global_windows,
     loops_around,
     passes_by_l2,
     working_set,
 )
+from ptosim.language.toolchains import BLOCK, told_by
 from ptosim.machine.affine import now
 from ptosim.machine.core import Core, Machine
 from ptosim.machine.values import GmView
 from ptosim.time.chip import at_once
 from ptosim.time.laws.cost import SHARED, Cost, Stage
+from ptosim.time.laws.shapes import ALIGNED
 
 MIB = 1 << 20
 
@@ -58,6 +61,7 @@ class SharedMemory:
         self._costs: dict[tuple[int, float, float], Cost] = {}
         self._fitting: dict[tuple[int, Operation], bool] = {}
         self._kept: list[Cost] = []  # costs by identity have to live on
+        self._begins: dict[int, int] = {}
         hbm, l2 = table.rows.get("machine.fill"), table.rows.get("machine.l2")
         # A chip that says nothing of them has as much as is asked for.
         self.hbm = hbm["gib_per_second"] * GIB / (table.mhz * 1e6) if hbm else inf
@@ -94,6 +98,25 @@ class SharedMemory:
         row = self.table["machine.fill"]
         name = SHARED[moved.direction == "write"]
         return cost.longer(Stage(name, more, 0, row.confidence))
+
+    # -- places ------------------------------------------------------------------------------------
+
+    def begins(self, core: Core, inst: Inst) -> int:
+        """Return what the addresses at which the windows of an operation begin are a multiple of,
+        whatever the block and the round; buffers begin at one of `ALIGNED` bytes."""
+        found = self._begins.get(inst.pc)
+        if found is None:
+            op = inst.operation
+            windows = {w for writes in (False, True) for w in global_windows(op, writes=writes)}
+            multiples = Multiples(self._counters, lambda value: self._value(core, value))
+            found = self._begins[inst.pc] = min(map(multiples.of_window, windows), default=ALIGNED)
+        return found
+
+    @cached_property
+    def _counters(self) -> Mapping[Value, Operation]:
+        ops = (op for f in self.resolved.functions.values() for op in f.ops)
+        counted = (op for op in ops if op.has("counted") and op.regions[0].blocks[0].values)
+        return {op.regions[0].blocks[0].values[0]: op for op in counted}
 
     # -- cores -------------------------------------------------------------------------------------
 
@@ -202,3 +225,107 @@ class SharedMemory:
             return value.const
         slot = self.program.slots.get(value)
         return now(core.slots[slot]) if slot is not None else None
+
+
+class Multiples:
+    """What numbers of a program are a multiple of, in every block and round: 0 is a multiple of
+    everything (0). Followed through the text to constants, arguments, blocks and counters; None of
+    what data decide."""
+
+    def __init__(
+        self, counters: Mapping[Value, Operation], value_of: Callable[[Value], Any]
+    ) -> None:
+        self.counters = counters
+        self.value_of = value_of
+        self.known: dict[Value, int | None] = {}
+
+    def of_window(self, window: Value) -> int:
+        """Of a window or a pointer: its first address in bytes, as a power of two; `ALIGNED` where
+        data decide it."""
+        terms: list[int | None] = []
+        value: Value | None = window
+        bits = getattr(getattr(window.type, "elem", None), "bits", 8)
+        while value is not None and not value.is_argument:
+            op = value.owner
+            if op is None:
+                return ALIGNED
+            if op.has("window"):
+                steps = _strides(op)
+                offsets = op.bound.get("offsets") or ()
+                if steps is None or len(steps) != len(offsets):
+                    return ALIGNED
+                terms += [
+                    _product(self.of(o), self.of(s)) for o, s in zip(offsets, steps, strict=True)
+                ]
+                value = op.bound["source"].value
+            elif op.has("view") or op.has("points_into"):
+                terms.append(self.of(op.bound["offset"]) if op.has("points_into") else 0)
+                value = op.bound["ptr"].value
+            else:
+                return ALIGNED
+        found = gcd(*(0 if term is None else term for term in terms)) * bits // 8
+        known = ALIGNED if None in terms else found
+        return gcd(ALIGNED, known)
+
+    def of(self, operand: Any) -> int | None:
+        """Of an operand of the text."""
+        value = operand.value if isinstance(operand, Operand) else operand
+        const = operand.const if value is None and isinstance(operand, Operand) else None
+        const = const if value is None else value.const
+        if value is None or const is not None:
+            return abs(const) if isinstance(const, int) else None
+        if value not in self.known:
+            self.known[value] = None  # a value that follows from itself is not followed
+            self.known[value] = self._of(value)
+        return self.known[value]
+
+    def _of(self, value: Value) -> int | None:
+        op = value.owner
+        if told_by(value) == BLOCK:
+            return 1
+        if value in self.counters:
+            loop = self.counters[value]
+            return _common(self.of(loop.bound["lower"]), self.of(loop.bound["step"]))
+        if op is None or value.is_argument:  # of the launch
+            found = self.value_of(value)
+            return abs(found) if found.__class__ is int else None
+        if op.has("tells_core"):
+            return 1
+        rule = _MULTIPLES.get(op.name.rpartition(".")[2])
+        if rule is None or op.regions or op.name.partition(".")[0] not in ("arith", "index"):
+            return None
+        return rule(*(self.of(o) for _, o in op.operands()))
+
+
+def _strides(window: Operation) -> Any:
+    """The strides of the view that a window is cut out of."""
+    op: Operation | None = window
+    while op is not None and op.has("window"):
+        source = op.bound["source"].value
+        op = source.owner if source is not None else None
+    return (op.bound.get("strides") or ()) if op is not None and op.has("view") else None
+
+
+def _common(*numbers: int | None) -> int | None:
+    return None if None in numbers else gcd(*(n for n in numbers if n is not None))
+
+
+def _product(a: int | None, b: int | None) -> int | None:
+    if a is None or b is None:
+        return None if a is b else (a or b)
+    return a * b
+
+
+def _quotient(a: int | None, b: int | None) -> int | None:
+    if a is None or b is None:
+        return None
+    return a // b if b and a % b == 0 else 1
+
+
+_MULTIPLES: dict[str, Callable[..., int | None]] = {
+    "addi": _common, "subi": _common, "add": _common, "sub": _common,
+    "muli": _product, "mul": _product, "minsi": _common, "maxsi": _common, "minui": _common,
+    "maxui": _common, "remsi": _common, "remui": _common, "divsi": _quotient, "divui": _quotient,
+    "floordivsi": _quotient, "select": lambda _, a, b: _common(a, b), "index_cast": _common,
+    "index_castui": _common, "extsi": _common, "extui": _common, "trunci": _common,
+}  # fmt: skip

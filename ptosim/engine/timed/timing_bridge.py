@@ -38,7 +38,7 @@ from ptosim.machine.unknown import NeedsValue
 from ptosim.ops.base.binding import Binding
 from ptosim.ops.base.orders import Barrier, GetToken, ReleaseToken, SetFlag, WaitFlag
 from ptosim.time.laws.cost import Cost, Stage
-from ptosim.time.laws.shapes import VectorWork
+from ptosim.time.laws.shapes import ALIGNED, VectorWork
 from ptosim.time.period.folds import fold, fold_signals
 from ptosim.time.pipes.fast import DataOrder, issuer, ordered_issuer
 from ptosim.time.pipes.model import TimingModel
@@ -255,7 +255,8 @@ class TimingBridge:
         return self._made(core, inst, cost, "V", _WHOLE_UB if self.is_ordered else _NOWHERE)
 
     def _new_step(self, core: Core, inst: Inst, binding: Binding) -> Issued:
-        cost = self.cost(inst, binding.values, binding.attributes)
+        begins = ALIGNED if inst.window is None else self.memory.begins(core, inst)
+        cost = self.cost(inst, binding.values, binding.attributes, begins)
         cost = self.memory.cost(core, inst, cost)
         return self._made(core, inst, cost, inst.pipe, ranges_of(inst.operation, binding.values))
 
@@ -358,13 +359,21 @@ class TimingBridge:
 
     # -- costs -------------------------------------------------------------------------------------
 
-    def cost(self, inst: Inst, values: Mapping[str, Any], attrs: Mapping[str, Any]) -> Cost:
-        """Return the cost of an instruction with the shapes of its operands."""
+    def cost(
+        self,
+        inst: Inst,
+        values: Mapping[str, Any],
+        attrs: Mapping[str, Any],
+        begins: int = ALIGNED,
+    ) -> Cost:
+        """Return the cost of an instruction with the shapes of its operands, whose windows begin at
+        multiples of so many bytes of global memory."""
         forms = forms_of(inst, values)
         key = (inst.pc, *forms)
         cost = self._costs.get(key)
         if cost is None:
-            cost = self._costs[key] = estimated(self.table, inst.operation, values, attrs, forms)
+            op = inst.operation
+            cost = self._costs[key] = estimated(self.table, op, values, attrs, forms, begins)
         return cost
 
     # -- synchronisation ---------------------------------------------------------------------------

@@ -11,7 +11,8 @@ from ptosim.ground.ir.types import REGISTER_BYTES, DType, TileType
 from ptosim.ground.records import NamedTuple, dataclass, field
 from ptosim.machine.tile import SCALE_MEMORIES
 
-"""Bytes that one repeat of a vector instruction covers, on both targets."""
+ALIGNED = 512
+"""Bytes of global memory: a transfer at a multiple of them takes no longer than any."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,11 +61,13 @@ class TileShape:
 
 @dataclass(frozen=True, slots=True)
 class ViewShape:
-    """A window of global memory: five sizes and strides in elements."""
+    """A window of global memory: five sizes and strides in elements, and what the address at which
+    it begins is a multiple of, in bytes."""
 
     sizes: tuple[int, ...]
     strides: tuple[int, ...]
     dtype: DType
+    begins: int = ALIGNED
     loc = "gm"
 
     @property
@@ -88,16 +91,16 @@ class ViewShape:
                 rest *= size
         return rest, self.dtype.bytes_for(length)
 
-    def apart(self) -> int:
-        """Return what the addresses of its runs are a multiple of, if that of the first one is: a
-        power of two of bytes; 0 if there is one run."""
-        length, found = 1, 0
+    def aligned(self) -> int:
+        """Return what the addresses of its runs are a multiple of: a power of two of bytes, at most
+        `ALIGNED`."""
+        length, found = 1, self.begins
         dims = zip(self.strides, self.sizes, strict=True)
         for stride, size in sorted(pair for pair in dims if pair[1] > 1):
-            if stride == length and not found:
+            if stride == length and length:
                 length *= size
             else:
-                found |= abs(self.dtype.bytes_for(stride))
+                length, found = 0, found | abs(self.dtype.bytes_for(stride))
         return found & -found
 
 

@@ -2,17 +2,16 @@
 
 The time of a transfer is latency + the larger of bytes / bandwidth and bursts x cycles of a burst;
 the latency of a transfer overlaps with the transfer after it on the same pipe. Rows of a window
-that are apart are moved in whole pieces, and take longer where their addresses are no multiple of
-512 bytes. What is added to global memory is read there, too: twice the bytes.
+that are apart are moved in whole pieces; windows that begin, and rows that are, at no multiple of
+512 bytes take longer. What is added to global memory is read there, too: twice the bytes.
 """
 
 from __future__ import annotations
 
 from ptosim.ground.isa.costs import CostRow, lowest_confidence
-from ptosim.ground.records import replace
 from ptosim.time.laws.cost import Cost, Movement, Request, Stage
 from ptosim.time.laws.functions import BLOCK
-from ptosim.time.laws.shapes import TileShape, ViewShape
+from ptosim.time.laws.shapes import ALIGNED, TileShape, ViewShape
 
 
 def load(request: Request) -> Cost:
@@ -41,23 +40,27 @@ def _global(request: Request, path: str, view: ViewShape, direction: str) -> Cos
     runs, length = view.runs()
     adds = request.shape.attrs.get("atomicType") == "atomic_add"
     moved = Movement(direction, view.bytes, runs, length, adds)
-    apart = _rows_apart(request, path, row)
-    longer = unaligned(apart, view.apart(), length)
+    apart = _unaligned_row(request, path, row, runs)
+    within_a_line = runs == 1 and length <= view.aligned()
+    longer = 1.0 if within_a_line else unaligned(apart, view.aligned(), length)
     few = few_rows(row, request.shape.tile("dst"))
     size = round(_in_pieces(row, view) * (1 + adds) * longer * few)
-    if longer > 1:
-        row = replace(row, confidence=lowest_confidence((row.confidence, apart.confidence)))
+    sure = lowest_confidence((row.confidence, apart.confidence)) if longer > 1 else row.confidence
     tile = request.shape.tile("src") if path.startswith("acc") else None
     if tile is None:
-        return _transfer(request, row, size, runs, moved)
-    return _transfer(request, row, size, tile.rows, moved, cut=cut_rows(row, tile.cols))
+        return _transfer(request, row, size, runs, moved, sure=sure)
+    cut = cut_rows(row, tile.cols)
+    return _transfer(request, row, size, tile.rows, moved, cut=cut, sure=sure)
 
 
-def _rows_apart(request: Request, path: str, row: CostRow) -> CostRow:
-    """The row that says how much longer rows take that are not on 512 bytes: the path's own, or
-    what is assumed of those to and from UB."""
-    of_ub = request.table.rows.get("transfer.vec_apart") if path in ("gm_vec", "vec_gm") else None
-    return row if of_ub is None else of_ub
+def _unaligned_row(request: Request, path: str, row: CostRow, runs: int) -> CostRow:
+    """The row that says how much longer addresses take that are not on 512 bytes: the path's own,
+    that of stores of accumulators, or what is known of all others."""
+    name = {"gm_vec": "vec_apart", "vec_gm": "vec_apart", "acc_gm": "acc_apart"}.get(path)
+    if path == "gm_mat" and runs == 1:  # the path's own is of rows that become fractals
+        name = "vec_apart"
+    found = request.table.rows.get(f"transfer.{name}")
+    return row if found is None else found
 
 
 def _in_pieces(row: CostRow, view: ViewShape) -> int:
@@ -71,14 +74,14 @@ LONG = 1024
 """Bytes of a row from which its ends weigh no less."""
 
 
-def unaligned(row: CostRow, apart: int, length: int) -> float:
-    """Return how many times as long rows of a length take whose addresses are multiples of `apart`
-    bytes, of what rows on 512 bytes take. Between rows of 512 bytes and of 1 KiB it is in
+def unaligned(row: CostRow, aligned: int, length: int) -> float:
+    """Return how many times as long rows of a length take whose addresses are multiples of
+    `aligned` bytes, of what rows on 512 bytes take. Between rows of 512 bytes and of 1 KiB it is in
     between."""
-    if not 0 < apart < 512:
+    if aligned >= ALIGNED:
         return 1.0
-    name = "off_256" if apart >= 256 else "off_128" if apart >= 128 else "off_32"
-    name = name if apart >= 32 else "off_any"
+    name = "off_256" if aligned >= 256 else "off_128" if aligned >= 128 else "off_32"
+    name = name if aligned >= 32 else "off_any"
     short = row.get(name) or 1.0
     far = row.get(name.replace("off", "long")) or short
     part = min(max(2 * length / LONG - 1, 0.0), 1.0)
@@ -116,6 +119,7 @@ def _transfer(
     runs: int,
     moved: Movement | None = None,
     cut: float = 0,
+    sure: str = "",
 ) -> Cost:
     by_bytes = size / request.table.bytes_per_cycle(row) + runs * cut
     by_runs = runs * (row["per_item"] + cut)
@@ -123,7 +127,7 @@ def _transfer(
     what = "bursts" if by_runs > by_bytes else "bytes"
     stages = [
         Stage("latency", row["cycles"], 1, row.confidence),
-        Stage(f"{name}: {what}", max(by_bytes, by_runs), runs, row.confidence),
+        Stage(f"{name}: {what}", max(by_bytes, by_runs), runs, sure or row.confidence),
     ]
     return request.cost(
         stages, latency=row["cycles"], moved=moved, work=0, spread=row.get("spread")

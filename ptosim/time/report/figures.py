@@ -32,8 +32,9 @@ class Footprint:
     and what comes from HBM if L2 is empty at the start, as far as lines are touched again after
     more than L2 keeps (`fetched`, `returned`). `every_transfer` is True where some place depends on
     data, so that each of its transfers counts as if nobody else touched it. `together` are the
-    lines of the program whose loads all blocks of a wave begin at one address. `passed` bytes go by
-    L2, which holds none of the lines `aside` that only they touch."""
+    lines of the program whose loads all blocks of a wave begin at one address, `adding` those that
+    add to memory, each with how many blocks begin at one. `passed` bytes go by L2, which holds none
+    of the lines `aside` that only they touch."""
 
     read: int
     written: int
@@ -41,6 +42,7 @@ class Footprint:
     returned: int
     every_transfer: bool = False
     together: frozenset[int] = frozenset()
+    adding: tuple[tuple[int, int], ...] = ()
     passed: int = 0
     aside: int = 0
 

@@ -102,7 +102,8 @@ def launch_times(report: Figures) -> LaunchTimes:
     l2_us = moved / _rate(report, "machine.l2")
     hbm_us = far / (_rate(report, "machine.hbm") * _share(report))
     power = table["machine.mix"]["power"]
-    served = sum(same_address(report).values()) / report.mhz if _loads(report) else 0.0
+    served = sum(same_address(report).values()) if report.bound.endswith(" MTE2") else 0
+    served = (served + adding_in_turn(report)) / report.mhz
     work = _root((core + served, l2_us, hbm_us), power)
     head = _head(report)
     device = work + head
@@ -139,6 +140,28 @@ def same_address(report: Figures) -> dict[int, int]:
             busy[step.site.line][core] += step.cost.busy * count
     more = row["longer"] - 1 if row is not None else 0.0
     return {line: round(more * max(cores.values(), default=0)) for line, cores in busy.items()}
+
+
+def adding_in_turn(report: Figures) -> int:
+    """Return how many cycles blocks wait that add to the same lines of memory at the same time. A
+    line is added to by one after the other; as they go on in the same order, each is a line after
+    the one before it, so the last one waits as long as that line takes, for each of the others. If
+    stores are what takes longest on a core, each of them waits, else the last one (assumed: nothing
+    measured is published)."""
+    blocks = dict(report.footprint.adding)
+    if not blocks:
+        return 0
+    waits: Counter[int] = Counter()
+    each = report.bound.rpartition(" ")[2] in ("MTE3", "FIX")
+    hbm = report.table.rows.get("machine.hbm")
+    granule = hbm.get("granule") if hbm is not None else 0
+    for step, count, core in report.executed:
+        moved = step.cost.moved
+        if moved is not None and moved.adds and step.site.line in blocks:
+            line = step.cost.busy * min(granule / max(moved.bytes, 1), 1)
+            one = (blocks[step.site.line] - 1) * line
+            waits[core] = waits[core] + round(one * count) if each else max(round(one), waits[core])
+    return max(waits.values(), default=0)
 
 
 def from_hbm(report: Figures, start: str) -> float:
@@ -229,11 +252,6 @@ def _head(report: Figures) -> float:
         return row["us"] + row["us_per_block"] * report.blocks.at_once
     part = min(report.blocks.at_once / max(report.cube_cores, 1), 1.0)
     return row["cube_us"] + row["cube_us_full"] * part
-
-
-def _loads(report: Figures) -> bool:
-    """True if loads of global memory are what takes longest on a core."""
-    return report.bound.endswith(" MTE2")
 
 
 def _uses_cube(report: Figures) -> bool:

@@ -40,6 +40,8 @@ CHIP = (
 """Figures of the memory above the cores and of the launch."""
 WAYS = ("transfer.", "cube.")
 """Sections of a core's own ways: their figures change its cycles."""
+_NO_RATE = (".spread", ".piece")
+"""Numbers of these that no time tells: how far fits differ, and bytes that a machine has."""
 MEANINGS = ("device", "back_to_back", "wall")
 FAR = 4.0
 """Scaled deviations beyond which a row is left out."""
@@ -467,5 +469,5 @@ def _read(row: LaunchRow, table: CostTable) -> list[str]:
     seen: set[str] = set()
     rows = {name: watched(each, seen) for name, each in table.rows.items()}
     row.timed(replace(table, rows=rows))
-    owners = {table.owner(k) for k in seen if k.startswith(WAYS) and not k.endswith(".spread")}
+    owners = {table.owner(k) for k in seen if k.startswith(WAYS) and not k.endswith(_NO_RATE)}
     return sorted(k for k in owners if value_of(table, k))

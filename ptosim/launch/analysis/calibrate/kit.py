@@ -30,6 +30,8 @@ WIDTH = 1024
 """Columns of f32 tiles; four rows are 16 KiB, which a transfer needs for its full rate."""
 SHARES = (0.25, 1, 4, 16)
 """Bytes of a launch, in sizes of L2."""
+NEAR = (0.5, 0.7, 1.4, 2)
+"""More of them for kernels that tell how large L2 is: around its size."""
 PIECES = (2, 4, 8, 16, 32, 64)  # KiB of a transfer
 ROWS = (64, 256, 1024, 4096)  # bytes of a row
 APART = (512, 256, 128, 32)
@@ -153,6 +155,7 @@ def _memory(vector: int, l2: int) -> Iterator[Row]:
     """Kinds of traffic at shares of L2, warm and cold."""
     for kind, (arrays, _) in KINDS.items():
         shares = SHARES[:-1] if kind == "scale" else SHARES
+        shares += NEAR if kind in ("copy", "sum") else ()
         yield from (_elementwise(kind, arrays, vector, share, l2) for share in shares)
     for kind, (arrays, _) in KINDS.items():
         for share in (0.5, 1):
