@@ -14,7 +14,7 @@ from ptosim.views.table import Part, Table, Text, number, table
 
 STAGES, HINTS, CHANGED = 3, 3, 8
 """Rows of stages and hints; stages of which a changed figure is shown."""
-_LEAST = 0.005
+_LEAST = 0.04
 """Share below which a pipe is no row."""
 
 

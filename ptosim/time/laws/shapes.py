@@ -91,10 +91,10 @@ class ViewShape:
                 rest *= size
         return rest, self.dtype.bytes_for(length)
 
-    def aligned(self) -> int:
-        """Return what the addresses of its runs are a multiple of: a power of two of bytes, at most
-        `ALIGNED`."""
-        length, found = 1, self.begins
+    def aligned(self, begins: int) -> int:
+        """Return what the addresses of its runs are a multiple of if the first one is of `begins`:
+        a power of two of bytes, at most `ALIGNED`."""
+        length, found = 1, begins
         dims = zip(self.strides, self.sizes, strict=True)
         for stride, size in sorted(pair for pair in dims if pair[1] > 1):
             if stride == length and length:

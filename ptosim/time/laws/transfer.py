@@ -40,12 +40,10 @@ def _global(request: Request, path: str, view: ViewShape, direction: str) -> Cos
     runs, length = view.runs()
     adds = request.shape.attrs.get("atomicType") == "atomic_add"
     moved = Movement(direction, view.bytes, runs, length, adds)
-    apart = _unaligned_row(request, path, row, runs)
-    within_a_line = runs == 1 and length <= view.aligned()
-    longer = 1.0 if within_a_line else unaligned(apart, view.aligned(), length)
+    longer, known_from = _longer(request, path, row, view)
     few = few_rows(row, request.shape.tile("dst"))
     size = round(_in_pieces(row, view) * (1 + adds) * longer * few)
-    sure = lowest_confidence((row.confidence, apart.confidence)) if longer > 1 else row.confidence
+    sure = lowest_confidence((row.confidence, known_from.confidence))
     tile = request.shape.tile("src") if path.startswith("acc") else None
     if tile is None:
         return _transfer(request, row, size, runs, moved, sure=sure)
@@ -53,14 +51,26 @@ def _global(request: Request, path: str, view: ViewShape, direction: str) -> Cos
     return _transfer(request, row, size, tile.rows, moved, cut=cut, sure=sure)
 
 
-def _unaligned_row(request: Request, path: str, row: CostRow, runs: int) -> CostRow:
-    """The row that says how much longer addresses take that are not on 512 bytes: the path's own,
-    that of stores of accumulators, or what is known of all others."""
-    name = {"gm_vec": "vec_apart", "vec_gm": "vec_apart", "acc_gm": "acc_apart"}.get(path)
-    if path == "gm_mat" and runs == 1:  # the path's own is of rows that become fractals
-        name = "vec_apart"
-    found = request.table.rows.get(f"transfer.{name}")
-    return row if found is None else found
+_OFF = {
+    "gm_vec": "transfer.vec_apart", "vec_gm": "transfer.vec_apart",
+    "gm_mat": "transfer.vec_apart", "acc_gm": "transfer.acc_apart",
+}  # fmt: skip
+"""The row that says how much longer rows take that go over the end of a line, by path."""
+
+
+def _longer(request: Request, path: str, row: CostRow, view: ViewShape) -> tuple[float, CostRow]:
+    """Return how many times as long a window takes that is off 512 bytes, and the row that says so.
+    Rows that become fractals have fits of their own, by their stride; of all others those matter
+    that go over the end of a line, because of their stride or of where the window begins."""
+    runs, length = view.runs()
+    stride = view.aligned(ALIGNED)
+    if runs > 1 and stride < ALIGNED and row.get("off_any"):
+        return unaligned(row, stride, length), row
+    off = request.table.rows.get(_OFF.get(path, ""))
+    aligned = view.aligned(view.begins)
+    if off is None or aligned >= min(length, ALIGNED):
+        return 1.0, row
+    return unaligned(off, aligned, length), off
 
 
 def _in_pieces(row: CostRow, view: ViewShape) -> int:
