@@ -50,7 +50,7 @@ PRIOR = log(2)
 """How far a figure may well be from its start, as a logarithm: a weak prior."""
 SMALL = 0.01
 """What a figure that is 0 at the start grows by, where others grow by one per cent of theirs."""
-LEAST_SCALE = 0.01
+LEAST_SCALE = 0.015
 """Boards do not repeat themselves better than that."""
 OPEN = 0.1
 """Relative standard error of a figure above which it keeps its value."""
