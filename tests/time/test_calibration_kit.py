@@ -98,7 +98,7 @@ def test_a_hidden_board_is_found(tmp_path: Path) -> None:
 def test_one_row_that_is_off_among_twelve_moves_nothing(tmp_path: Path) -> None:
     """No figure by more than 2 %."""
     table = cost_table(CHIP)
-    path = measured(tmp_path / "kit", seed=3, least=12)
+    path = measured(tmp_path / "kit", seed=4, least=12)
     found = read_launches(path)
     assert found is not None
     assert len(found.rows) == 12
