@@ -256,7 +256,9 @@ def test_where_a_window_begins_counts_as_its_stride_does() -> None:
 def stored(chip: str, stride: int, *, adds: bool = False, blocks: int = 1) -> ptosim.CostReport:
     """64 stores of an accumulator of 128 x 256, whose rows are so many f32 apart; all blocks store
     to the same place."""
-    text = programs()["drain_128x256.pto"].replace("%c2 = arith.constant 2", f"%c2 = arith.constant {stride}")
+    text = programs()["drain_128x256.pto"].replace(
+        "%c2 = arith.constant 2", f"%c2 = arith.constant {stride}"
+    )
     text = text.replace("%vo = pto.make_tensor_view %out, shape = [%c128, %c256], strides = [%c256",
                         "%vo = pto.make_tensor_view %out, shape = [%c128, %c256], strides = [%c2")  # fmt: skip
     if adds:
@@ -269,9 +271,7 @@ def test_stores_of_accumulators_off_their_lines_take_longer() -> None:
     """catlass, example 46 on 950: with rows of 2038 f32 7.1 us more than with 2048, of which the
     store takes some 4.8; on A2/A3 up to 30 % as any address (assumed)."""
     whole = {chip: stored(chip, 2048).cycles for chip in ("950pr", "910b2")}
-    ratios = {
-        chip: [stored(chip, s).cycles / whole[chip] for s in (2038, 2040)] for chip in whole
-    }
+    ratios = {chip: [stored(chip, s).cycles / whole[chip] for s in (2038, 2040)] for chip in whole}
     assert ratios["950pr"] == pytest.approx([2.5, 1.5], rel=0.05)
     assert ratios["910b2"] == pytest.approx([1.3, 1.3], rel=0.05)
 
