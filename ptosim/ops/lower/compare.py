@@ -16,9 +16,7 @@ from ptosim.ops.lower.elementwise import (
     WIDER,
     Table,
     instruction,
-    keep,
     of_two,
-    scalar_of,
     widened,
 )
 from ptosim.ops.lower.operands import (
@@ -27,7 +25,9 @@ from ptosim.ops.lower.operands import (
     agree,
     expansion,
     extents,
+    keep,
     row_major,
+    scalar_of,
     tile,
     valid,
 )

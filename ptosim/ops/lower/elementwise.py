@@ -17,8 +17,11 @@ from ptosim.ops.lower.operands import (
     agree,
     expansion,
     extents,
+    keep,
     row_major,
+    scalar_of,
     tile,
+    valid,
     word,
 )
 from ptosim.ops.lower.writer import Writer, bits, mask_of, vreg
@@ -277,12 +280,128 @@ def _with_sign(w: Writer, rest: str, b: str, mask: str, elem: str) -> str:
     return w.select(w.binary("vadd", rest, b, mask, elem), rest, differs, elem)
 
 
-@expansion("pto.tpow", "pto.tpows", "pto.trandom")
-def without_instructions(op: Operation, out: Writer) -> None:
-    """What no short sequence of instructions gives the same bytes of."""
-    raise NotExpandable(
-        "a tile has it rounded once, or from wide products: registers round between"
+@expansion("pto.tpow", "pto.tpows")
+def powers(op: Operation, out: Writer) -> None:
+    """dst = integers to the power of integers, by squares: the exponent's bits one after the other.
+    With a negative one only 1 and -1 are not 0."""
+    by_tile = op.bound.get("scalar") is None
+    names = ("src0", "src1") if by_tile else ("src",)
+    sources, target = [tile(op, name, out) for name in names], tile(op, "dst", out)
+    if target.elem not in ("i16", "i32"):
+        raise NotExpandable("a tile has it rounded once: registers round between")
+    value, type_ = ("", "") if by_tile else scalar_of(op, target.elem)
+
+    def body(w: Writer, registers: list[str], mask: str, elem: str) -> str:
+        every, m, one = w.every(bits(elem)), mask_of(elem), w.everywhere(1, elem)
+        base, power = registers[0], registers[-1]
+        if not by_tile:
+            power = w.op("vdup", [value, every], [type_, m], vreg(elem))
+
+        def step(_: str, held: list[str]) -> list[str]:
+            result, square, rest = held
+            odd = w.with_constant("vands", rest, 1, elem)
+            taken = _against_zero(w, odd, "ne", every, elem)
+            made = w.select(w.binary("vmul", result, square, every, elem), result, taken, elem)
+            by = w.constant(1, "i16")
+            rest = w.scalar("vshrs", rest, by, "i16", every, elem)
+            return [made, w.binary("vmul", square, square, every, elem), rest]
+
+        starts = [(one, elem), (base, elem), (power, elem)]
+        whole = w.fold_all(bits(elem) - 1, starts, step)[0]
+        odd = _against_zero(w, w.with_constant("vands", power, 1, elem), "ne", every, elem)
+        minus = w.everywhere(-1, elem)
+        unit = w.everywhere(0, elem)
+        for number, given in ((one, one), (minus, w.select(minus, one, odd, elem))):
+            is_it = w.op("vcmp", [base, number, every, '"eq"'], [vreg(elem), vreg(elem), m], m)
+            unit = w.select(given, unit, is_it, elem)
+        return w.select(unit, whole, _against_zero(w, power, "lt", every, elem), elem)
+
+    _each(out, sources, target, body)
+
+
+_FACTORS, _KEY_STEPS = (0xD2511F53, 0xCD9E8D57), (0x9E3779B9, 0xBB67AE85)
+"""Of Philox 4x32: what words are multiplied by, and what is added to the keys in each round."""
+
+
+@expansion("pto.trandom")
+def random_numbers(op: Operation, out: Writer) -> None:
+    """dst = the words of blocks of Philox 4x32, 64 blocks side by side for each 256 columns."""
+    target = tile(op, "dst", out)
+    row_major(target)
+    rows, cols = valid(target)
+    if 0 in (rows, cols):
+        return
+    pointer, elem, v = target.pointer(out), "ui32", vreg("ui32")
+    every, m = out.every(), mask_of("ui32")
+
+    def everywhere(name: str) -> str:
+        given = op.bound[name]
+        if not isinstance(given, Operand) or given.value is None:
+            raise NotExpandable(f"{name} has no name")
+        words = out.op("vdup", [f"%{given.value.name}", every], ["i32", m], vreg("i32"))
+        return out.cast(words, "i32", elem)
+
+    keys, words = (
+        [everywhere(f"{n}{i}") for i in range(c)] for n, c in (("key", 2), ("counter", 4))
     )
+    factors = [out.everywhere(number, elem) for number in _FACTORS]
+    ramp = out.once("vci", [out.constant(0), '{order = "ASC"}'], ["i32"], vreg("i32"))
+    each_row = 64 * (-(-cols // 256) - 1) + (cols - 1) % 64 + 1
+    with out.rows(rows) as row:
+        for column, count in out.columns(cols, 256):
+            at = out.number(out.place((row, each_row), (out.part(column, 4), 1)))
+            added = out.cast(out.scalar("vadds", ramp, at, "i32", every, "i32"), "i32", elem)
+            state, carry = [], ""
+            for word_ in words:
+                name, more = ("vaddcs", [carry]) if carry else ("vaddc", [])
+                items, types = [word_, added, *more, every], [v, v, *([m] if more else []), m]
+                total, carry = out.pair(name, items, types, [v, m])
+                state.append(total)
+                added = out.everywhere(0, elem)
+            for part, made in enumerate(
+                _words_in_turn(out, _scrambled(op, out, state, keys, factors))
+            ):
+                left = min(count - 64 * part, 64)
+                if left > 0:
+                    place = out.place(
+                        (row, target.type.cols), (column, 1), (out.index(64 * part), 1)
+                    )
+                    shown = out.cast(made, elem, target.elem)
+                    keep(out, shown, pointer, place, out.first(left), target.elem)
+
+
+def _scrambled(
+    op: Operation, out: Writer, state: list[str], keys: list[str], factors: list[str]
+) -> list[str]:
+    """The words of blocks after the rounds of an operation."""
+    elem, every, v = "ui32", out.every(), vreg("ui32")
+    rounds = word(op, "rounds")
+    for number in range(10 if rounds is None else int(str(rounds))):
+        if number:
+            keys = [
+                out.with_constant("vadds", k, s, elem)
+                for k, s in zip(keys, _KEY_STEPS, strict=True)
+            ]
+        products = [
+            out.pair("vmull", [one, by, every], [v, v, mask_of(elem)], [v, v])
+            for one, by in zip(state[::2], factors, strict=True)
+        ]
+        (first, first_high), (second, second_high) = products
+        highs = ((second_high, state[1], keys[0]), (first_high, state[3], keys[1]))
+        one, three = (
+            out.binary("vxor", out.binary("vxor", high, other, every, elem), key, every, elem)
+            for high, other, key in highs
+        )
+        state = [one, second, three, first]
+    return state
+
+
+def _words_in_turn(out: Writer, state: list[str]) -> list[str]:
+    """Four registers, of each block its words side by side."""
+    even, odd = (out.spread("vintlv", state[i], state[i + 2], "ui32") for i in (0, 1))
+    return [
+        made for two in zip(even, odd, strict=True) for made in out.spread("vintlv", *two, "ui32")
+    ]
 
 
 @expansion("pto.tprint")
@@ -344,18 +463,6 @@ def widened(out: Writer, value: str, elem: str) -> str:
     )
 
 
-def scalar_of(op: Operation, elem: str) -> tuple[str, str]:
-    """Return the name and type of the scalar operand. Raises NotExpandable where it is of another
-    type than the lanes."""
-    scalar = op.bound["scalar"]
-    if not isinstance(scalar, Operand) or scalar.value is None:
-        raise NotExpandable("the scalar has no name")
-    type_ = str(scalar.type)
-    if type_.lstrip("s") != elem.lstrip("s"):
-        raise NotExpandable(f"the scalar is {type_}, the lanes are {elem}")
-    return f"%{scalar.value.name}", type_
-
-
 def _each(out: Writer, sources: list[TileUse], target: TileUse, body: Body) -> None:
     """Loops over rows and registers of a row, one loop where all tiles are runs of memory (as in
     the library); the mask cuts the last register."""
@@ -387,9 +494,3 @@ def _each(out: Writer, sources: list[TileUse], target: TileUse, body: Body) -> N
             value = body(out, registers, mask, elem)
             at = out.place((row, pitches[-1]), (column, 1))
             keep(out, value, pointers[-1], at, mask, elem)
-
-
-def keep(out: Writer, value: str, pointer: str, at: str, mask: str, elem: str) -> None:
-    """Write the lanes of a register that a mask has."""
-    types = [vreg(elem), f"!pto.ptr<{elem}, ub>", f"!pto.mask<b{bits(elem)}>"]
-    out.op("vsts", [value, out.at(pointer, at), mask], types)

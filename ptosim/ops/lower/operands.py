@@ -8,7 +8,7 @@ from ptosim.ground.ir.attributes import Enum, attr_value
 from ptosim.ground.ir.core import Operand, Operation, Value
 from ptosim.ground.ir.types import TileType
 from ptosim.ground.records import dataclass, replace
-from ptosim.ops.lower.writer import Extent, Open, Writer
+from ptosim.ops.lower.writer import Extent, Open, Writer, bits, vreg
 
 
 class NotExpandable(Exception):
@@ -133,6 +133,24 @@ def word(op: Operation, name: str) -> object:
         return None
     value = attr_value(attr)
     return value.member if isinstance(value, Enum) else value
+
+
+def scalar_of(op: Operation, elem: str) -> tuple[str, str]:
+    """Return the name and type of the scalar operand. Raises NotExpandable where it is of another
+    type than the lanes."""
+    scalar = op.bound["scalar"]
+    if not isinstance(scalar, Operand) or scalar.value is None:
+        raise NotExpandable("the scalar has no name")
+    type_ = str(scalar.type)
+    if type_.lstrip("s") != elem.lstrip("s"):
+        raise NotExpandable(f"the scalar is {type_}, the lanes are {elem}")
+    return f"%{scalar.value.name}", type_
+
+
+def keep(out: Writer, value: str, pointer: str, at: str, mask: str, elem: str) -> None:
+    """Write the lanes of a register that a mask has."""
+    types = [vreg(elem), f"!pto.ptr<{elem}, ub>", f"!pto.mask<b{bits(elem)}>"]
+    out.op("vsts", [value, out.at(pointer, at), mask], types)
 
 
 # Which operations have an expansion.

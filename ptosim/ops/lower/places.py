@@ -11,7 +11,6 @@ from itertools import pairwise
 
 from ptosim.ground.ir.core import Operand, Operation
 from ptosim.ground.records import NamedTuple
-from ptosim.ops.lower.elementwise import keep, scalar_of
 from ptosim.ops.lower.operands import (
     NotExpandable,
     NotOfVectorUnit,
@@ -19,7 +18,9 @@ from ptosim.ops.lower.operands import (
     agree,
     expansion,
     extents,
+    keep,
     row_major,
+    scalar_of,
     tile,
     tile_of,
     valid,
@@ -288,12 +289,11 @@ def transposed(op: Operation, out: Writer) -> None:
 
 @expansion("pto.tci")
 def counted(op: Operation, out: Writer) -> None:
-    """dst = scalar, scalar + 1, …: with scratch; without it the scalar unit stores them."""
+    """dst = scalar, scalar + 1, …, or downwards (0, 1, … times -1, and the scalar added): with
+    scratch; without it the scalar unit stores them."""
     if op.bound.get("tmp") is None:
         raise NotOfVectorUnit("without scratch it is done by the scalar unit")
-    if word(op, "descending"):
-        raise NotExpandable("lanes that count down are described by documents only")
-    target = tile(op, "dst", out)
+    target, is_down = tile(op, "dst", out), bool(word(op, "descending"))
     row_major(target)
     elem = target.elem
     if elem not in _INDEX.values():
@@ -302,9 +302,14 @@ def counted(op: Operation, out: Writer) -> None:
     kept, cols = target.pointer(out), extents(target, out)[1]
     for column, count in out.columns(cols, 2048 // bits(elem)):
         mask = out.first(count, bits(elem))
-        lanes = out.once("vci", [value, '{order = "ASC"}'], [type_], vreg(elem))
-        first = out.number(column, elem)
-        made = out.scalar("vadds", lanes, first, elem, mask, elem)
+        start = out.constant(0, elem) if is_down else value
+        lanes = out.once(
+            "vci", [start, '{order = "ASC"}'], [elem if is_down else type_], vreg(elem)
+        )
+        made = out.scalar("vadds", lanes, out.number(column, elem), elem, mask, elem)
+        if is_down:
+            made = out.with_constant("vmuls", made, -1, elem)
+            made = out.scalar("vadds", made, value, type_, mask, elem)
         keep(out, made, kept, column, mask, elem)
 
 

@@ -14,8 +14,8 @@ from ptosim.ground.source import Source
 from ptosim.language.build import text_of
 from ptosim.language.frontend import Front, FrontOptions, run_frontend
 from ptosim.language.rewrite.abstract import Edit, edited, indent_of
-from ptosim.ops.lower import casts as convert
-from ptosim.ops.lower import compare, elementwise, mx, places, rows
+from ptosim.language.rewrite.forms import convert
+from ptosim.ops.lower import casts, compare, elementwise, mx, places, rows
 from ptosim.ops.lower.logical.names import has_logical
 from ptosim.ops.lower.logical.physical import VIEWS
 from ptosim.ops.lower.logical.program import replacements
@@ -25,7 +25,7 @@ from ptosim.ops.lower.writer import Writer
 TARGET = "a5"
 ADDRESSES = ("tile_buf_addr", "castptr", "tile_valid_rows", "tile_valid_cols")
 """What the scalar unit does: no instruction of the vector unit."""
-FAMILIES = (compare, convert, elementwise, mx, compare, places, rows)
+FAMILIES = (compare, casts, elementwise, mx, places, rows)
 """The modules whose expansions are registered."""
 
 
@@ -59,7 +59,7 @@ class Expanded:
 
 def expand(source: Source, target: str | None = None, compat: str | None = None) -> Expanded:
     """Return the program, of a date of the language, with every operation that has an expansion
-    written as a vector region.
+    written as a vector region. Operations with results are given destinations first.
 
     Raises ProgramError if the program is wrong, UsageError if it is for another target or has no
     function around its operations, UnsupportedError for vectors of any length on another target.
@@ -77,6 +77,11 @@ def expand(source: Source, target: str | None = None, compat: str | None = None)
         )
     if any(f.implicit for f in front.resolved.functions.values()):
         raise UsageError("a snippet has no function that a region could be in; write one")
+    if any(op.name in EXPANSIONS and op.form != "dps" for op in _operations(front)):
+        # What has a result gets a place: a region writes into tiles that are there.
+        given = source.changed(convert(source, "dps", front.target, compat))
+        placed = run_frontend(given, FrontOptions(target=front.target, compat=compat))
+        front = front if placed.sink.is_rejected else placed
     return _rewritten(front)
 
 

@@ -9,12 +9,13 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from ptosim.ground.ir.core import Operation
-from ptosim.ops.lower.elementwise import PAIRS, WIDER, keep, of_two, widened
+from ptosim.ops.lower.elementwise import PAIRS, WIDER, of_two, widened
 from ptosim.ops.lower.operands import (
     NotExpandable,
     TileUse,
     expansion,
     extents,
+    keep,
     pitch_of_column,
     row_major,
     tile,

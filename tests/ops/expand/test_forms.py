@@ -293,16 +293,63 @@ def test_transposes(elem, rows, cols):
     assert found.outputs["out"].tobytes() == np.ascontiguousarray(args["in"].T).tobytes()
 
 
+@pytest.mark.parametrize("step", [1, -1])
 @pytest.mark.parametrize("cols", [64, 200])
 @pytest.mark.parametrize("elem", ["i32", "i16"])
-def test_numbers_that_count(elem, cols):
+def test_numbers_that_count(elem, cols, step):
     k = Kernel("a5")
     pitch = -(-cols // 16) * 16
     dst, tmp = k.tile("dst", elem, 1, pitch, (1, cols)), k.tile("tmp", "f32", 1, 512)
-    k.op("pto.tci", [(k.arg("s", elem), elem), tmp], [dst])
+    k.op("pto.tci", [(k.arg("s", elem), elem), tmp], [dst], "descending = true" if step < 0 else "")
     k.store(dst, "out", (1, cols))
     found = same(k, {"s": ARRAYS[elem](-7)}, {"out": np.zeros((1, cols), ARRAYS[elem])})
-    assert found.outputs["out"].reshape(-1).tolist() == list(range(-7, cols - 7))
+    assert found.outputs["out"].reshape(-1).tolist() == list(range(-7, cols * step - 7, step))
+
+
+@pytest.mark.parametrize("by_tile", [True, False])
+@pytest.mark.parametrize("elem", INTEGERS)
+def test_powers_of_integers(elem, by_tile):
+    """By squares, modulo the type; of a negative exponent the truncated fraction."""
+    k, cols = Kernel("a5"), 48
+    a, b, dst = (k.tile(n, elem, ROWS, cols) for n in ("a", "b", "dst"))
+    k.load("in", a)
+    k.load("by", b)
+    if by_tile:
+        k.op("pto.tpow", [a, b], [dst])
+    else:
+        k.op("pto.tpows", [a, (k.arg("s", elem), elem)], [dst])
+    k.store(dst, "out")
+    rng, kind = np.random.default_rng(5), ARRAYS[elem]
+    bases, exponents = rng.integers(-9, 10, (ROWS, cols)), rng.integers(-4, 40, (ROWS, cols))
+    args = {
+        "in": bases.astype(kind),
+        "by": exponents.astype(kind),
+        **({} if by_tile else {"s": kind(5)}),
+    }
+    found = same(k, args, {"out": np.zeros((ROWS, cols), kind)})
+    width = kind(0).nbytes * 8
+    for made, base, power in zip(
+        found.outputs["out"].flat, bases.flat, exponents.flat, strict=True
+    ):
+        power = int(power) if by_tile else 5
+        unit = {1: 1, -1: -1 if power % 2 else 1}.get(int(base), 0)
+        exact = unit if power < 0 else int(base) ** power
+        assert (int(made) - exact) % (1 << width) == 0
+
+
+@pytest.mark.parametrize(
+    ("rows", "cols", "rounds"), [(1, 64, 7), (3, 256, 10), (2, 520, 10), (4, 24, 7)]
+)
+@pytest.mark.parametrize("elem", ["i32", "ui32"])
+def test_random_numbers(elem, rows, cols, rounds):
+    """Products of 64 bits, and a counter of 128 bits that carries."""
+    k = Kernel("a5")
+    dst = k.tile("dst", elem, rows, cols)
+    numbers_ = [k.arg(n, "i32") for n in ("k0", "k1", "c0", "c1", "c2", "c3")]
+    k.op("pto.trandom", [(n, "i32") for n in numbers_], [dst], f"rounds = {rounds}")
+    k.store(dst, "out")
+    args = {"k0": 17, "k1": -5, "c0": -20, "c1": -1, "c2": -1, "c3": 9}
+    same(k, args, {"out": np.zeros((rows, cols), np.dtype(elem.replace("i", "int")))})
 
 
 STEPS = {"P1111": (1, 0), "P0101": (2, 0), "P1010": (2, 1), "P0010": (4, 1), "P1000": (4, 3)}

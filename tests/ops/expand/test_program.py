@@ -71,6 +71,31 @@ def test_microscaling_without_scratch():
     assert "operand max is left out" in reason(k)
 
 
+_RESULTS = """module attributes {pto.target_arch = "a5"} {
+  func.func @k(%x: !pto.ptr<f32>, %y: !pto.ptr<f32>) {
+    %c1 = arith.constant 1 : index
+    %c16 = arith.constant 16 : index
+    %c64 = arith.constant 64 : index
+    %v = pto.make_tensor_view %x, shape = [%c16, %c64], strides = [%c64, %c1] : VIEW
+    %w = pto.make_tensor_view %y, shape = [%c16, %c64], strides = [%c64, %c1] : VIEW
+    %a = pto.tload %v : (VIEW) -> TILE
+    %b = pto.tadd %a, %a : (TILE, TILE) -> TILE
+    pto.tstore ins(%b : TILE) outs(%w : VIEW)
+    return
+  }
+}
+""".replace("VIEW", "!pto.tensor_view<16x64xf32>").replace("TILE", "!pto.tile<16x64xf32>")
+
+
+def test_operations_with_results_are_given_destinations_first():
+    expanded = expand(Source("k.pto", _RESULTS))
+    assert [s.name for s in expanded.stages] == ["pto.tadd"]
+    assert not expanded.kept
+    x = np.arange(1024, dtype=np.float32).reshape(16, 64)
+    found = ptosim.load(expanded.text).run({"x": x, "y": np.zeros_like(x)})
+    np.testing.assert_array_equal(found.outputs["y"], x + x)
+
+
 def test_names_do_not_meet_those_of_the_program():
     k = Kernel("a5")
     a, b = k.tile("x0_1", "f32", 16, 64), k.tile("xx1", "f32", 16, 64)
