@@ -21,7 +21,7 @@ from ptosim.ground.version import __version__
 from ptosim.shell import terminal as streams
 from ptosim.shell.command import COMMANDS, Command, Help, about, load
 from ptosim.shell.options import NO_CACHE
-from ptosim.shell.terminal import Draws, Terminal, Terminated, orderly
+from ptosim.shell.terminal import EXIT_INTERRUPTED, Draws, Terminal, Terminated, orderly
 
 # Options of the PTO assembler (`ptoas`) on the command line: those that ptosim has under another
 # name become its own, those that change only what the assembler writes are read and dropped.
@@ -150,7 +150,6 @@ START = """ptosim: a simulator of the PTO tile ISA (Ascend A2/A3 and A5). To try
 """
 """What is said where no command is given."""
 EXIT_INTERNAL = 70
-EXIT_INTERRUPTED = 130
 
 # Commands that go on until the user ends them: their limits hold for each thing that they are told.
 LASTING = ("debug", "dap", "judge", "lsp", "serve")

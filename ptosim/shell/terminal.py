@@ -34,6 +34,8 @@ _PLAIN = {
     **dict.fromkeys("█▉▊▋▌▍▎▏▓▒░■▇▆▅▄▃▂▁", "#"), "●": "*", "•": "*", "▲": "^", "▼": "v", "▶": ">",
     "✓": "+", "✗": "x",
 }  # fmt: skip
+EXIT_INTERRUPTED = 130
+"""Exit code of a command that the user broke off."""
 _HANDLER = "ptosim.plain"
 
 

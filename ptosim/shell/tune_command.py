@@ -22,12 +22,12 @@ from ptosim.shell.options import (
     option,
     switch,
 )
-from ptosim.shell.terminal import Terminal, write_file
+from ptosim.shell.terminal import EXIT_INTERRUPTED, Terminal, write_file
 from ptosim.tools.search.prove import REASSOCIATED
 from ptosim.tools.search.space import values_of
 from ptosim.tools.search.tune import Candidate, Tuned, written
 from ptosim.tools.search.tune_ask import tune
-from ptosim.tools.search.tune_space import SAMPLERS
+from ptosim.tools.search.tune_space import INTERRUPTED, SAMPLERS
 from ptosim.views.report import Report, Section, header, header_line
 from ptosim.views.table import Part, Text, number, table
 
@@ -56,7 +56,7 @@ _SHOWN = 8
         "search",
         option("--trials", type=from_one, default=60, metavar="N",
                help="programs to price (default 60)"),
-        option("--seconds", type=float, metavar="S", help="wall-clock time to search for"),
+        option("--seconds", type=float, metavar="S", help="wall-clock time to search and prove"),
         option("--seed", type=from_zero, default=0, metavar="N",
                help="of the sampler and of data (default 0)"),
         option("--sampler", choices=SAMPLERS, default="tpe",
@@ -115,6 +115,7 @@ def run(options: argparse.Namespace, terminal: Terminal) -> Report:
         page=page,
         title=f"Tune {found.name}",
         heads=[header_line(header(program, entry))],
+        exit_code=EXIT_INTERRUPTED if found.stopped == INTERRUPTED else 0,
     )
 
 
@@ -210,17 +211,24 @@ def _rows(found: Tuned) -> Iterator[tuple[object, ...]]:
     for at, one in enumerate(found.best, 1):
         made = one.candidate
         name, blocks = f"{at}: {made.name}", made.launch.block_num
-        yield name, made.cycles, made.bound, found.speed_up(one), str(blocks)
+        yield name, made.cycles, made.bound, found.speed_up(made), str(blocks)
+    for at, made in enumerate(found.open, len(found.best) + 1):
+        name, blocks = f"{at}: {made.name}", made.launch.block_num
+        yield name, made.cycles, made.bound, found.speed_up(made), str(blocks)
 
 
 def _best_lines(found: Tuned, files: list[Path]) -> Iterator[str]:
-    if not found.best:
+    if found.stopped:
+        yield f"\n{found.stopped}; this is what was known by then"
+    if not found.best and not found.open:
         yield "\nnothing faster was found that is equal\n"
     for at, one in enumerate(found.best, 1):
         sign = "✓" if one.verdict.is_proven else "?"
         yield f"{sign} {at}: {one.verdict}"
         if one.verdict.is_proven:
             yield f"  {one.verdict.proof.why}; {one.verdict.proof.elements:,} elements compared"
+    for at, one in enumerate(found.open, len(found.best) + 1):
+        yield f"? {at}: {one.name}: not compared with the reference any more"
     for one in found.rejected[:_SHOWN]:
         yield f"✗ {one.candidate.name} ({one.candidate.cycles:,} cycles): {one.verdict}"
     for path in files:

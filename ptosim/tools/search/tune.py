@@ -4,7 +4,6 @@ a search through a space of its texts, each result with its proof."""
 from __future__ import annotations
 
 import hashlib
-import time
 from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
@@ -36,7 +35,7 @@ from ptosim.tools.search.request import Recipe, Refused
 from ptosim.tools.search.rewrite import REWRITES, Launch, applied
 from ptosim.tools.search.source import MakeError, Maker
 from ptosim.tools.search.space import Params, Space
-from ptosim.tools.search.tune_space import search
+from ptosim.tools.search.tune_space import SEARCH, Budget, search
 
 # -- one trial -------------------------------------------------------------------------------------
 
@@ -68,21 +67,6 @@ class Candidate:
         """What it is, in words."""
         point = " ".join(f"{name}={value}" for name, value in self.params.items())
         return ", ".join((*([point] if point else []), *self.how)) or "as it was"
-
-
-class Budget:
-    """How long a search goes on: a number of trials, seconds of wall-clock time, or both."""
-
-    def __init__(self, trials: int, seconds: float | None) -> None:
-        self.trials = trials
-        self.done = 0
-        self._end = None if seconds is None else time.monotonic() + seconds
-
-    @property
-    def is_over(self) -> bool:
-        """True if nothing more is to be tried."""
-        late = self._end is not None and time.monotonic() >= self._end
-        return late or self.done >= self.trials
 
 
 class Trials:
@@ -251,21 +235,24 @@ class Best:
 class Tuned:
     """What a search found: the reference, the programs that may take its place (the fastest
     first), those that were faster and are not equal, and what became of all others: `refused`
-    points and `idle` rewrites by reason, `pruned` and `repeated` tries."""
+    points and `idle` rewrites by reason, `pruned` and `repeated` tries. Where the search was
+    `stopped` (why), the fastest that were not compared with the reference any more are `open`."""
 
     name: str
     reference: Candidate
     best: list[Best] = field(default_factory=list)
     rejected: list[Best] = field(default_factory=list)
+    open: list[Candidate] = field(default_factory=list)
+    stopped: str = ""
     trials: int = 0
     refused: dict[str, int] = field(default_factory=dict)
     idle: dict[str, int] = field(default_factory=dict)
     pruned: int = 0
     repeated: int = 0
 
-    def speed_up(self, one: Best) -> float:
+    def speed_up(self, one: Candidate) -> float:
         """Return how many times as fast as the reference a program is."""
-        return self.reference.cycles / max(one.candidate.cycles, 1)
+        return self.reference.cycles / max(one.cycles, 1)
 
     def to_dict(self) -> dict[str, Any]:
         """Return it for JSON."""
@@ -274,19 +261,26 @@ class Tuned:
             "cycles": self.reference.cycles, "bound": self.reference.bound,
             "best": [self._fields(one) for one in self.best],
             "rejected": [self._fields(one) for one in self.rejected],
+            "open": [self._of(one) for one in self.open], "stopped": self.stopped,
             "trials": self.trials, "pruned": self.pruned, "repeated": self.repeated,
             "refused": self.refused, "idle": self.idle,
         }  # fmt: skip
 
     def _fields(self, one: Best) -> dict[str, Any]:
-        candidate, verdict = one.candidate, one.verdict
+        verdict = one.verdict
+        return {
+            **self._of(one.candidate),
+            "proven": verdict.is_proven, "verdict": str(verdict),
+            "proof": verdict.proof.to_dict(), "seeds": verdict.seeds,
+            "findings": list(verdict.findings), "program": one.candidate.text,
+        }  # fmt: skip
+
+    def _of(self, candidate: Candidate) -> dict[str, Any]:
         return {
             "rewrites": list(candidate.how), "params": dict(candidate.params),
             "cycles": candidate.cycles, "bound": candidate.bound,
-            "speed_up": round(self.speed_up(one), 4), "block_num": candidate.launch.block_num,
-            "proven": verdict.is_proven, "verdict": str(verdict),
-            "proof": verdict.proof.to_dict(), "seeds": verdict.seeds,
-            "findings": list(verdict.findings), "program": candidate.text,
+            "speed_up": round(self.speed_up(candidate), 4),
+            "block_num": candidate.launch.block_num, "program": candidate.text,
         }  # fmt: skip
 
 
@@ -295,7 +289,8 @@ def tune_program(program: LoadedProgram, launch: Launch, wish: Wish) -> Tuned:
     the program itself cannot be launched or priced."""
     trials = Trials(Budget(wish.trials + 1, wish.seconds))
     start = _start(program, launch, trials)
-    trials.rewrite(start)
+    with trials.budget.within(SEARCH):
+        trials.rewrite(start)
     return _concluded(program.front.source.label, start, trials, wish)
 
 
@@ -318,10 +313,11 @@ def tune_space(
         target = "a2a3" if start is None else start.program.chip
     points = _Points(maker, recipe, target, trials, wish)
     budget = trials.budget
-    search(space, points.price, lambda: budget.is_over, wish.trials, wish.sampler, wish.seed)
+    with budget.within(SEARCH, lambda: start is not None or points.first is not None):
+        search(space, points.price, lambda: budget.is_over, wish.trials, wish.sampler, wish.seed)
     start = start or points.first
     if start is None:
-        told = "; ".join(reason for reason, _ in trials.refused.most_common(1))
+        told = "; ".join(reason for reason, _ in trials.refused.most_common(1)) or budget.stopped
         raise UsageError(f"PTO7623: no point of the space can be launched: {told}")
     return _concluded(maker.name, start, trials, wish)
 
@@ -345,7 +341,7 @@ class _Points:
             asked = self.recipe.at(params)
             program = load_text(self.maker.text(params), self.target, asked, self.maker.name)
         except (MakeError, Refused) as reason:
-            self.trials.budget.done += 1
+            self.trials.budget.refused += 1
             self.trials.refuse(str(reason))
             return None
         launch = Launch(asked.entry, arguments(asked) or None, asked.block_num)
@@ -373,11 +369,19 @@ def _concluded(name: str, start: Candidate, trials: Trials, wish: Wish) -> Tuned
     """Prove the fastest ones until as many as are wanted hold."""
     found = Tuned(name, start)
     faster = [c for c in trials.priced.values() if c.cycles < start.cycles]
-    for candidate in sorted(faster, key=lambda c: (c.cycles, len(c.how), c.text)):
-        if len(found.best) == wish.keep:
+    faster.sort(key=lambda c: (c.cycles, len(c.how), c.text))
+    budget = trials.budget
+    while faster and len(found.best) < wish.keep:
+        verdict = None
+        if not budget.is_late:
+            with budget.within(1):
+                verdict = judged(start, faster[0], wish)
+        if verdict is None:
+            found.open = faster[: wish.keep - len(found.best)]
             break
-        one = Best(candidate, judged(start, candidate, wish))
-        (found.best if one.verdict.holds else found.rejected).append(one)
+        one = Best(faster.pop(0), verdict)
+        (found.best if verdict.holds else found.rejected).append(one)
+    found.stopped = budget.stopped
     found.trials = trials.budget.done - 1
     found.refused = dict(trials.refused.most_common())
     found.idle = dict(trials.idle.most_common())
@@ -457,13 +461,15 @@ def written(tuned: Tuned, folder: Path) -> list[tuple[Path, str]]:
     """Return the files that the programs go to, with their texts: each says in its first lines what
     it is."""
     stem = Path(tuned.name).name.split(".")[0].split(":")[0] or "program"
+    found = [(one.candidate, str(one.verdict)) for one in tuned.best]
+    found += [(one, f"not compared with the reference: {tuned.stopped}") for one in tuned.open]
     made = []
-    for number, one in enumerate(tuned.best, 1):
+    for number, (one, verdict) in enumerate(found, 1):
         head = (
-            f"// {stem}, tuned by ptosim for {one.candidate.program.front.label}: "
-            f"{tuned.reference.cycles:,} -> {one.candidate.cycles:,} cycles "
-            f"({one.candidate.name}; {one.candidate.launch.block_num} blocks)\n"
-            f"// {one.verdict}\n\n"
+            f"// {stem}, tuned by ptosim for {one.program.front.label}: "
+            f"{tuned.reference.cycles:,} -> {one.cycles:,} cycles "
+            f"({one.name}; {one.launch.block_num} blocks)\n"
+            f"// {verdict}\n\n"
         )
-        made.append((folder / f"{stem}.{number}.pto", head + one.candidate.text))
+        made.append((folder / f"{stem}.{number}.pto", head + one.text))
     return made

@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 
 import ptosim
+from ptosim.tools.search.space import space_of
 from ptosim.tools.search.tune import Tuned
-from ptosim.tools.search.tune_space import _study
+from ptosim.tools.search.tune_space import Budget, _study, search
 from tests.support.paths import DATA, PROGRAMS
 from tests.support.text import Kernel
 from tests.tools.search.slow_programs import redundant_barriers, serial_loads, tiles
@@ -156,6 +157,70 @@ def test_a_search_by_optuna_is_the_same_for_the_same_seed() -> None:
     assert first == second
     assert first["trials"] <= 12
     assert first["best"][0]["speed_up"] > 1.2
+
+
+SIDES = [8, 16, 32, 64, 128]
+
+
+def price(params: dict[str, int]) -> int | None:
+    """Best at 32x64, on a ridge; what is large does not fit."""
+    rows, cols = SIDES.index(params["rows"]), SIDES.index(params["cols"])
+    third = params["third"]
+    return None if rows + cols > 5 else 1000 + 70 * abs(rows + cols - 5) + 9 * abs(rows - 2) + third
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_points_next_to_the_best_are_tried(seed: int) -> None:
+    """A sampler finds the ridge, its neighbours the top. Conditions are asked before anything is
+    priced; no point is priced twice."""
+    pytest.importorskip("optuna")
+    space = space_of({"rows": SIDES, "cols": SIDES, "third": list(range(12)),
+                      "conditions": ["third != 0"]})  # fmt: skip
+    tried: dict[tuple[int, ...], int | None] = {}
+
+    def priced(params: dict[str, int]) -> int | None:
+        assert tuple(params.values()) not in tried
+        assert params["third"] != 0
+        return tried.setdefault(tuple(params.values()), price(params))
+
+    search(space, priced, lambda: sum(c is not None for c in tried.values()) == 60, 60, "tpe", seed)
+    assert min(c for c in tried.values() if c is not None) == 1001
+
+
+@pytest.mark.parametrize("stop", ["time", "Ctrl-C", "Ctrl-C before anything"])
+def test_what_was_found_before_the_end_is_kept(stop: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The time is over, or somebody interrupts the search: the fastest program is given back, with
+    what was not looked at any more. Where nothing is known yet an interrupt is one."""
+    made: list[int] = []
+
+    def maker(rows: int) -> str:
+        made.append(rows)
+        if stop.startswith("Ctrl-C") and len(made) == (1 if "before" in stop else 3):
+            raise KeyboardInterrupt
+        return tiles(rows=rows, cols=64)
+
+    left = Budget._left
+    monkeypatch.setattr(
+        Budget,
+        "_left",
+        lambda b, share: -1.0 if stop == "time" and len(made) > 2 else left(b, share),
+    )
+    options = {"target": "a2a3", "rewrites": False, "seeds": 1}
+    if "before" in stop:
+        with pytest.raises(KeyboardInterrupt):
+            ptosim.tune(maker, {"rows": [8, 32, 128]}, **options)
+        return
+    found = ptosim.tune(maker, {"rows": [8, 32, 64, 128]}, **options)
+    assert made == [8, 32, 64]
+    told = found.to_dict()
+    if stop == "time":  # nor is there time for a proof
+        assert found.stopped == "the time was over"
+        assert not found.best
+        assert [one["params"] for one in told["open"]] == [{"rows": 64}]
+        assert told["open"][0]["program"].strip() == tiles(rows=64, cols=64).strip()
+    else:
+        assert found.stopped == told["stopped"] == "interrupted"
+        assert [one["params"] for one in told["best"]] == [{"rows": 32}]
 
 
 @pytest.mark.parametrize("sampler", ["tpe", "random"])
