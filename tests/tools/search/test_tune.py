@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import ptosim
+from ptosim.tools.search import tune_space
 from ptosim.tools.search.space import space_of
 from ptosim.tools.search.tune import Tuned
 from ptosim.tools.search.tune_space import Budget, _study, search
@@ -200,6 +201,7 @@ def test_what_was_found_before_the_end_is_kept(stop: str, monkeypatch: pytest.Mo
         return tiles(rows=rows, cols=64)
 
     left = Budget._left
+    monkeypatch.setattr(tune_space, "GRACE", 1e6)
     monkeypatch.setattr(
         Budget,
         "_left",
