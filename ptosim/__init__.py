@@ -7,8 +7,8 @@ result.outputs["y"]
 
 from __future__ import annotations
 
+from ptosim.ground import __version__ as __version__
 from ptosim.ground.progress import show_by
-from ptosim.ground.version import __version__ as __version__
 
 TYPE_CHECKING = False  # as type checkers know it: `typing` would load `re` and `functools`
 

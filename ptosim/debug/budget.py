@@ -14,7 +14,7 @@ import numpy as np
 from ptosim.ground.errors import UsageError
 from ptosim.ground.limits import current, resident, size_text
 from ptosim.ground.records import dataclass
-from ptosim.machine.storage import has_numbers
+from ptosim.machine.pages import has_numbers
 
 MOST_BITS = 1 << 16
 """Of an integer."""

@@ -24,7 +24,7 @@ from ptosim.ground.diagnostics.model import Diagnostic, Severity
 from ptosim.ground.errors import UsageError
 from ptosim.ground.ir.core import Operation, Value
 from ptosim.ground.records import NamedTuple, dataclass
-from ptosim.machine.effects.row import WRITTEN, bound_values
+from ptosim.machine.effects.storage import WRITTEN, bound_values
 
 DEPTH = 24
 MOST = 64

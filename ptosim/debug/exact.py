@@ -18,7 +18,7 @@ from ptosim.debug.tables.origin import offsets_of, reading_of
 from ptosim.debug.walker import Event
 from ptosim.ground.records import dataclass, field
 from ptosim.machine.core import Core
-from ptosim.machine.effects.row import READ, WRITTEN, bound_values
+from ptosim.machine.effects.storage import READ, WRITTEN, bound_values
 from ptosim.machine.tile import TileRef
 from ptosim.machine.values import GmView
 

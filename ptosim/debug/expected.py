@@ -13,7 +13,7 @@ from ptosim.debug.session import Debugger
 from ptosim.debug.sheet import Sheet, short_number
 from ptosim.debug.stops import Breakpoint
 from ptosim.ground.errors import UsageError
-from ptosim.ground.nearest import nearest
+from ptosim.ground.words import nearest
 from ptosim.launch.compare import Comparison, Tolerance, compare
 from ptosim.machine.gm import GmBuffer
 

@@ -13,9 +13,9 @@ from ptosim.ground.errors import UsageError
 from ptosim.ground.ir.core import Operand, Operation, Value
 from ptosim.ground.ir.program import ResolvedModule
 from ptosim.ground.isa.schema import enums
-from ptosim.ground.nearest import nearest
 from ptosim.ground.records import NamedTuple
 from ptosim.ground.source import Source
+from ptosim.ground.words import nearest
 from ptosim.machine.core import SLOT_STACK, Core, Machine
 
 _OPERATIONS = frozenset((Kind.EXEC, Kind.REGION, Kind.VECTOR))

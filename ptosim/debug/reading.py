@@ -26,12 +26,11 @@ from ptosim.ground.isa.schema import dtypes
 from ptosim.ground.records import dataclass
 from ptosim.machine.core import Core, Machine
 from ptosim.machine.gm import GmBuffer, strided_view
-from ptosim.machine.logical import LogicalMask, Twofold
 from ptosim.machine.numbers.formats import decode, lookup
-from ptosim.machine.storage import from_bytes, unpack_nibbles, view_dtype
+from ptosim.machine.pages import from_bytes, unpack_nibbles, view_dtype
 from ptosim.machine.tile import Tile, TileRef
 from ptosim.machine.values import GmView
-from ptosim.machine.vector import Mask
+from ptosim.machine.vector import LogicalMask, Mask, Twofold
 from ptosim.ops.tile.quant_casts import uniform
 
 

@@ -14,10 +14,9 @@ from ptosim.debug.sheet import Part, Sheet, Unbroken
 from ptosim.debug.stops import Stop
 from ptosim.debug.tables import code
 from ptosim.debug.walker import Interrupted
-from ptosim.ground.alarm import in_force
 from ptosim.ground.errors import LimitError, UsageError
 from ptosim.ground.files import read_text
-from ptosim.ground.limits import Limits, within
+from ptosim.ground.limits import Limits, in_force, within
 from ptosim.views import table as json_text
 from ptosim.views.table import Text
 

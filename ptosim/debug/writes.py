@@ -19,7 +19,7 @@ from ptosim.debug.walker import Event, Interrupted, Walker
 from ptosim.engine.core.bound import Kind
 from ptosim.ground.records import dataclass, field
 from ptosim.machine.effects.ranges import may_write
-from ptosim.machine.effects.row import READ, WRITTEN, bound_values, written_name
+from ptosim.machine.effects.storage import READ, WRITTEN, bound_values, written_name
 from ptosim.machine.tile import Tile, TileRef
 from ptosim.ops.base.binding import Binding, OpFault
 

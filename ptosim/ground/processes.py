@@ -15,7 +15,7 @@ from functools import cache
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from ptosim.ground.errors import UsageError
-from ptosim.ground.whole_numbers import whole
+from ptosim.ground.words import whole
 
 if TYPE_CHECKING:
     from concurrent.futures import ProcessPoolExecutor

@@ -13,8 +13,14 @@ from ptosim.ground.ir.types import PtrType, TileType, ViewType
 from ptosim.ground.isa.schema import Role
 from ptosim.ground.source import Source, Span, has_bidi
 from ptosim.language.strides import factor, of_blocks
-from ptosim.machine.effects.row import named_values
-from ptosim.machine.effects.storage import Roots, argument_of, joined, operand_value, root_of
+from ptosim.machine.effects.storage import (
+    Roots,
+    argument_of,
+    joined,
+    named_values,
+    operand_value,
+    root_of,
+)
 
 
 def directions(source: Source) -> Iterator[Diagnostic]:

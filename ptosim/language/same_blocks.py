@@ -22,7 +22,7 @@ from ptosim.ground.ir.program import Function
 from ptosim.ground.ir.types import MemRefType, PtrType, ScalarType, ViewType
 from ptosim.ground.records import dataclass
 from ptosim.language.toolchains import BLOCK, told_by
-from ptosim.machine.effects.row import READ, WRITTEN, role_of
+from ptosim.machine.effects.storage import READ, WRITTEN, role_of
 
 Form = tuple[tuple[Any, int], ...]
 """What of a number the block decides: terms with their factors, none twice; empty: nothing."""

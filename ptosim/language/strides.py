@@ -11,8 +11,7 @@ from ptosim.ground.ir.types import PtrType, ViewType
 from ptosim.ground.isa.schema import Role
 from ptosim.ground.source import Source
 from ptosim.language.toolchains import BLOCK, LANE, told_by
-from ptosim.machine.effects.row import named_values
-from ptosim.machine.effects.storage import MAX_STEPS, operand_value
+from ptosim.machine.effects.storage import MAX_STEPS, named_values, operand_value
 
 LINE = 64
 """Bytes of a line of the scalar unit's cache."""

@@ -18,8 +18,8 @@ from ptosim.ground.isa.targets import (
     target_of_word,
     unit_rules,
 )
-from ptosim.ground.nearest import nearest
 from ptosim.ground.source import Source, Span
+from ptosim.ground.words import nearest
 
 
 def check_target_word(word: str) -> TargetName:

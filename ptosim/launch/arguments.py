@@ -31,11 +31,11 @@ from ptosim.ground.ir.types import (
 )
 from ptosim.ground.isa import schema
 from ptosim.ground.records import NamedTuple, dataclass, replace
-from ptosim.ground.whole_numbers import MOST_BITS, whole
+from ptosim.ground.words import MOST_BITS, whole
 from ptosim.language.toolchains import BLOCK, BLOCKS, LANE, told_by
 from ptosim.launch.generated import LazyArray
 from ptosim.machine.core import SLOT_BLOCK, SLOT_BLOCK_NUM, SLOT_SUBBLOCK, Core
-from ptosim.machine.storage import argument_dtype, has_numbers, native, to_bytes
+from ptosim.machine.pages import argument_dtype, has_numbers, native, to_bytes
 from ptosim.ops.scalar.numbers import rounder, wrap
 
 if TYPE_CHECKING:

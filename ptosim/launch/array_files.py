@@ -26,12 +26,11 @@ from ptosim.ground.files import refuse_device
 from ptosim.ground.ir.types import DType
 from ptosim.ground.isa.schema import dtypes, plain_dtypes
 from ptosim.ground.limits import current, size_text
-from ptosim.ground.nearest import nearest
 from ptosim.ground.records import NamedTuple
-from ptosim.ground.whole_numbers import number_in
+from ptosim.ground.words import nearest, number_in
 from ptosim.launch.arguments import parse_alias
 from ptosim.launch.generated import LazyArray, Make, by_chunks, is_lazy
-from ptosim.machine.storage import argument_dtype, from_bytes, native, to_bytes
+from ptosim.machine.pages import argument_dtype, from_bytes, native, to_bytes
 
 MOST_HEADER = 10_000
 """Bytes of a header; NumPy's own limit."""

@@ -41,8 +41,7 @@ from ptosim.launch.prepared import NORMAL, Prepared, RunOptions
 from ptosim.launch.results import Unmade, unmade
 from ptosim.machine.core import Core, Machine
 from ptosim.machine.gm import GmBuffer, five_dims, view_spec
-from ptosim.machine.pages import LARGE, Origin
-from ptosim.machine.storage import as_bytes, from_bytes
+from ptosim.machine.pages import LARGE, Origin, as_bytes, from_bytes
 from ptosim.machine.tile import store_tile
 from ptosim.machine.values import GmView
 from ptosim.ops.scalar.global_views import contiguous, default_value, memref_view

@@ -25,7 +25,7 @@ from ptosim.launch.description import (
 from ptosim.launch.prepared import NORMAL, Redraw, RunOptions
 from ptosim.launch.program import LoadedProgram
 from ptosim.launch.sources import beside, function_named, open_source, source_path, split_part
-from ptosim.machine.storage import has_numbers, native
+from ptosim.machine.pages import has_numbers, native
 
 
 @dataclass(frozen=True, slots=True)

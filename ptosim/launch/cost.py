@@ -27,8 +27,8 @@ from ptosim.launch.launch import Extent, Launch
 from ptosim.launch.prepared import Args, Prepared, RunOptions, prepare
 from ptosim.launch.timing import all_blocks, bridge_of, in_waves, report_of
 from ptosim.launch.unknown_binding import RunShapeBinding, ShapeBinding
+from ptosim.machine.affine import NeedsValue
 from ptosim.machine.core import Core
-from ptosim.machine.unknown import NeedsValue
 from ptosim.time.chip import Blocks
 from ptosim.time.pipes.last_uses import Forgotten
 from ptosim.time.pipes.model import InStep

@@ -11,9 +11,9 @@ from typing import Any
 from ptosim.ground.diagnostics.model import DescriptionError, Sink
 from ptosim.ground.errors import UsageError
 from ptosim.ground.files import read_text
-from ptosim.ground.nearest import nearest
 from ptosim.ground.records import dataclass, field
 from ptosim.ground.source import Source, Span
+from ptosim.ground.words import nearest
 
 KeyPath = tuple[str | int, ...]
 """Keys, and the numbers of elements of lists, from the top."""

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ptosim.engine.core.binder import executing
 from ptosim.engine.core.bound import Depth
 from ptosim.engine.core.engine import Engine
-from ptosim.engine.core.execute import executing
 from ptosim.engine.core.symbolic import Undecided, Unknowns
 from ptosim.engine.watch.monitor import Monitor
 from ptosim.engine.watch.shadow import ORIGIN, Shadow

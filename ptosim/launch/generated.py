@@ -22,10 +22,9 @@ from ptosim.ground.ir.types import DType, PackedDType, PtrType, ScalarType, Type
 from ptosim.ground.isa.schema import Role
 from ptosim.ground.limits import current
 from ptosim.ground.records import dataclass, replace
-from ptosim.machine.effects.row import named_values
+from ptosim.machine.effects.storage import named_values
 from ptosim.machine.gm import five_dims, view_spec
-from ptosim.machine.pages import LARGE, PAGE
-from ptosim.machine.storage import argument_dtype, as_bytes, from_bytes, to_bytes
+from ptosim.machine.pages import LARGE, PAGE, argument_dtype, as_bytes, from_bytes, to_bytes
 from ptosim.ops.scalar import numbers
 
 MOST_BYTES = 1 << 32

@@ -24,10 +24,9 @@ from ptosim.ground.ir.types import DType, MemRefType, PackedDType, PtrType, Tile
 from ptosim.ground.records import dataclass, field
 from ptosim.launch.generated import CHUNK, LazyArray, is_lazy, random_array
 from ptosim.launch.prepared import NORMAL, Redraw, RunOptions
-from ptosim.machine.effects.row import READ, WRITTEN, named_values
+from ptosim.machine.effects.storage import READ, WRITTEN, named_values
 from ptosim.machine.numbers.formats import FORMATS, decode_table, lookup
-from ptosim.machine.pages import PAGE
-from ptosim.machine.storage import argument_dtype, as_bytes, from_bytes, to_bytes
+from ptosim.machine.pages import PAGE, argument_dtype, as_bytes, from_bytes, to_bytes
 
 _ARRAYS = (PtrType, MemRefType, TileType, ViewType)
 PIECE = 8

@@ -14,11 +14,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ptosim.engine.core.binder import Numbers
 from ptosim.engine.core.bound import Bound, Depth, Inst, Kind
-from ptosim.engine.core.execute import Numbers
 from ptosim.engine.core.runners import Host
 from ptosim.engine.core.symbolic import Undecided, Unknowns
-from ptosim.engine.watch.clocks import parse
+from ptosim.engine.watch.access import parse
 from ptosim.engine.watch.quantisation import QuantBook
 from ptosim.engine.watch.reach import Dependent
 from ptosim.ground.diagnostics.model import Diagnostic

@@ -7,16 +7,15 @@ from functools import cached_property
 from itertools import product
 from typing import TYPE_CHECKING, Any
 
+from ptosim.engine.core.binder import Numbers
 from ptosim.engine.core.bound import Depth
 from ptosim.engine.core.decode import Decoder
 from ptosim.engine.core.engine import Engine
-from ptosim.engine.core.execute import Numbers
 from ptosim.engine.core.pace import Retirement
 from ptosim.engine.watch.definedness import Definedness
 from ptosim.engine.watch.monitor import Monitor, attach
 from ptosim.ground.diagnostics.model import Sink, Trap, UnsupportedError
 from ptosim.ground.errors import LimitError
-from ptosim.ground.isa.costs import CostTable
 from ptosim.ground.isa.dates import Profile
 from ptosim.ground.isa.targets import machine as machine_of
 from ptosim.ground.limits import current
@@ -39,10 +38,11 @@ from ptosim.machine.core import (
 )
 from ptosim.machine.gm import GmBuffer
 from ptosim.machine.tile import TileRef, load_tile
-from ptosim.time.chip import Blocks
 
 if TYPE_CHECKING:
     from ptosim.engine.core.schedule import Scheduled
+    from ptosim.ground.isa.costs import CostTable
+    from ptosim.time.chip import Blocks
     from ptosim.time.report.totals import CostReport
 
 

@@ -26,11 +26,11 @@ from ptosim.ground.isa.schema import dtypes
 from ptosim.ground.records import NamedTuple
 from ptosim.launch.arguments import array_argument
 from ptosim.machine.core import Core, Machine
-from ptosim.machine.logical import LogicalMask, Twofold, lane_dtype
-from ptosim.machine.storage import as_bytes, from_bytes, view_dtype
-from ptosim.machine.tile import TileRef, load_tile, round_up, store_tile, tile_ref
+from ptosim.machine.layout import round_up
+from ptosim.machine.pages import as_bytes, from_bytes, view_dtype
+from ptosim.machine.tile import TileRef, load_tile, store_tile, tile_ref
 from ptosim.machine.values import Pointer
-from ptosim.machine.vector import Mask
+from ptosim.machine.vector import LogicalMask, Mask, Twofold, lane_dtype
 from ptosim.ops.scalar.global_views import memref_view
 
 _ALIGN = 256

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from ptosim.engine.core.pace import ProgramOrder
-from ptosim.engine.watch.clocks import Clocks
+from ptosim.engine.watch.access import Clocks
 from ptosim.engine.watch.definedness import Definedness
 from ptosim.engine.watch.monitor import Monitor
 from ptosim.engine.watch.reach import Dependent, GlobalReach, Sets

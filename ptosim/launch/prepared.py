@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ptosim.engine.watch.clocks import parse as parse_sanitize
+from ptosim.engine.watch.access import parse as parse_sanitize
 from ptosim.ground.diagnostics.model import Diagnostic, ProgramError, Sink
 from ptosim.ground.errors import UsageError
 from ptosim.ground.ir.core import Operand, Operation

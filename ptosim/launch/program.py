@@ -12,9 +12,9 @@ from ptosim.ground.errors import UnsizedError, UsageError
 from ptosim.ground.isa.dates import Profile, make_profile
 from ptosim.ground.isa.targets import TargetName
 from ptosim.ground.limits import Limits, within
-from ptosim.ground.nearest import nearest
 from ptosim.ground.progress import Shown
 from ptosim.ground.records import dataclass, replace
+from ptosim.ground.words import nearest
 from ptosim.language.frontend import Front, FrontOptions, run_frontend
 from ptosim.language.place.cores import peer_functions
 from ptosim.language.targets import check_target_word

@@ -14,9 +14,9 @@ from ptosim.ground.ir.types import REGISTERS, DType, ScalarType, TileType, Vecto
 from ptosim.ground.isa.schema import Role
 from ptosim.ground.progress import Shown
 from ptosim.ground.records import NamedTuple, dataclass, field
-from ptosim.machine.effects.row import named_values
+from ptosim.machine.effects.storage import named_values
 from ptosim.machine.gm import GmBuffer
-from ptosim.machine.storage import argument_dtype, from_bytes
+from ptosim.machine.pages import argument_dtype, from_bytes
 
 
 class Unmade(NamedTuple):

@@ -17,7 +17,6 @@ from ptosim.ground.files import is_file, read_input, read_text, write_file
 from ptosim.ground.isa.cache import programs_directory
 from ptosim.ground.records import NamedTuple
 from ptosim.ground.source import Source
-from ptosim.language.syntax.cpp import from_cpp
 from ptosim.launch.description import read_description, sidecar_of
 
 
@@ -58,6 +57,10 @@ _SHIPPED = re.compile(r"@[\w./-]+(#\S+)?")
 def snippet_of(text: str) -> str:
     """Return a text of calls of the C++ library as the snippet that they are; others as they
     are."""
+    if "%" in text:
+        return text
+    from ptosim.language.syntax.cpp import from_cpp  # few texts are snippets of C++
+
     return from_cpp(text) or text
 
 

@@ -22,9 +22,9 @@ from ptosim.ground.ir.types import (
 from ptosim.launch import results
 from ptosim.launch.binding import Binding
 from ptosim.launch.generated import Needed
+from ptosim.machine.affine import Unknown
 from ptosim.machine.core import Core
-from ptosim.machine.storage import argument_dtype
-from ptosim.machine.unknown import Unknown
+from ptosim.machine.pages import argument_dtype
 
 ASSUMED_BYTES = 4 << 20
 """Size of a buffer that is not given and whose size no view fixes."""

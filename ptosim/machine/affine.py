@@ -1,4 +1,5 @@
-"""Numbers that are another one in every period of a loop, and what that proves.
+"""Numbers that are another one in every period of a loop, what that proves, and the finder of such
+periods.
 
 An `Affine` number has a value now and a step: k periods later it is value + k * step. Whatever is
 computed with it that stays of this form is an `Affine` number again. A comparison tells what is
@@ -14,10 +15,61 @@ proves for so many periods of the outer one."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, NoReturn
+from collections.abc import Callable, Hashable
+from typing import Any, Generic, NoReturn, TypeVar
 
-from ptosim.machine.unknown import NeedsValue, Unknown
+# Values that are not known, in a run without values: they can be carried around, not looked at.
+
+
+class NeedsValue(Exception):
+    """Something depends on a value that is not known."""
+
+    def __init__(self, unknown: Unknown) -> None:
+        super().__init__(unknown.origin)
+        self.unknown = unknown
+
+
+class Unknown:
+    """A value without content: a scalar, a register, a predicate or a handle.
+
+    What is computed with it is unknown in the same way. Whatever has to look at it (its
+    truth, order, size, lanes) gets NeedsValue. `origin` says in words where it comes from,
+    `argument` is the scalar argument that it is, if it is one."""
+
+    __slots__ = ("argument", "origin")
+
+    def __init__(self, origin: str, argument: str | None = None) -> None:
+        self.origin = origin
+        self.argument = argument
+
+    def _unknown(self, *others: object) -> Unknown:
+        return self
+
+    def _needed(self, *others: object, **options: object) -> NoReturn:
+        raise NeedsValue(self)
+
+    def __mul__(self, other: object) -> Unknown | int:
+        return 0 if other.__class__ is int and other == 0 else self
+
+    __rmul__ = __mul__
+    __add__ = __radd__ = __sub__ = __rsub__ = __neg__ = __and__ = __rand__ = _unknown
+    __or__ = __ror__ = __xor__ = __rxor__ = __invert__ = __abs__ = _unknown
+    __floordiv__ = __rfloordiv__ = __truediv__ = __rtruediv__ = __mod__ = __rmod__ = _unknown
+    __lshift__ = __rlshift__ = __rshift__ = __rrshift__ = _unknown
+    __lt__ = __le__ = __gt__ = __ge__ = __bool__ = __int__ = __float__ = __index__ = _needed
+    __round__ = __trunc__ = __floor__ = __ceil__ = __complex__ = _needed
+    __len__ = __iter__ = __getitem__ = __array__ = _needed
+    __eq__ = __ne__ = _needed  # type: ignore[assignment]  # no answer is a bool
+    __hash__ = object.__hash__
+
+    def __getattr__(self, name: str) -> NoReturn:
+        if name.startswith("__"):  # a protocol that it does not have
+            raise AttributeError(name)
+        raise NeedsValue(self)
+
+    def __repr__(self) -> str:
+        return f"<unknown: {self.origin}>"
+
 
 NO_LINE = Unknown("the number of the round, in a way that is no straight line")
 """Why an affine number could not be followed."""
@@ -334,3 +386,44 @@ def _pair(one: Affine, other: Any) -> tuple[int, Any, int, Any, int] | None:
             return one.level, one.value, one.step, other, 0
         return other.level, one, 0, other.value, other.step
     return (one.level, one.value, one.step, int(other), 0) if isinstance(other, int) else None
+
+
+State = TypeVar("State")
+
+
+class Finder(Generic[State]):
+    """The states of the rounds of a loop so far. With `is_even` a period has to have come twice,
+    from the first to the second and to the third of three states; without, states that have one key
+    are equal, and once is enough."""
+
+    def __init__(self, is_even: Callable[[State, State, State], bool] | None = None) -> None:
+        self.states: list[State] = []
+        self._is_even = is_even
+        self._rounds: dict[Hashable, list[int]] = {}
+
+    def look(self, key: Hashable, state: State) -> int:
+        """Add the state of the next round; return the fewest rounds of a period that ends with it,
+        0 if there is none."""
+        at = len(self.states)
+        self.states.append(state)
+        seen = self._rounds.setdefault(key, [])
+        found = next((at - b for b in reversed(seen) if self._is_period(at, at - b)), 0)
+        seen.append(at)
+        return found
+
+    def apart(self, rounds: int, count: int) -> list[State]:
+        """Return so many states, the last one at the end, which lie a number of rounds apart."""
+        return self.states[-1 - rounds * (count - 1) :: rounds]
+
+    def clear(self) -> None:
+        """Forget all states."""
+        self.states.clear()
+        self._rounds.clear()
+
+    def _is_period(self, at: int, rounds: int) -> bool:
+        if self._is_even is None:
+            return True
+        if at < 2 * rounds:
+            return False
+        states = self.states
+        return self._is_even(states[at - 2 * rounds], states[at - rounds], states[at])

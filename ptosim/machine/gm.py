@@ -9,9 +9,8 @@ import numpy as np
 
 from ptosim.ground.ir.types import DType
 from ptosim.ground.records import dataclass, field
-from ptosim.machine.pages import LARGE, Kept, Origin, Pages
-from ptosim.machine.storage import view_dtype
-from ptosim.machine.unknown import NeedsValue
+from ptosim.machine.affine import NeedsValue
+from ptosim.machine.pages import LARGE, Kept, Origin, Pages, view_dtype
 
 
 @dataclass(slots=True, eq=False)

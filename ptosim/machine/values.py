@@ -11,8 +11,8 @@ from operator import index
 from typing import Any
 
 from ptosim.ground.records import NamedTuple
+from ptosim.machine.affine import Unknown
 from ptosim.machine.gm import ViewSpec
-from ptosim.machine.unknown import Unknown
 
 Memory = int | str
 """Which memory: a buffer of global memory by number, or a space of the core by name."""

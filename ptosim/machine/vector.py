@@ -13,9 +13,10 @@ from typing import Any
 
 import numpy as np
 
-from ptosim.ground.ir.types import REGISTER_BYTES
-from ptosim.ground.records import NamedTuple
-from ptosim.machine.unknown import Unknown
+from ptosim.ground.ir.types import REGISTER_BYTES, DType
+from ptosim.ground.records import NamedTuple, dataclass, field
+from ptosim.machine.affine import Unknown
+from ptosim.machine.pages import view_dtype
 
 WIDTHS = (1, 2, 4, 8)
 _FULL = (1 << 256) - 1
@@ -306,3 +307,108 @@ class VectorWindow:
             self.marks[start : start + size] = bytes([self.interval]) * size
         else:
             self.marks[start : start + size] = self.stamp[:size]
+
+
+# What a vector core keeps from one SIMT launch to the next: words of its threads, and what the
+# debugger shows of the last launch.
+
+WARP = 32
+"""Threads of a warp: consecutive linear ids (PTO micro-instruction specification, SIMT)."""
+MAX_THREADS = 2048
+"""Threads of a launch, at most."""
+SLOTS = 123
+"""Words of 4 bytes that a thread can keep from one launch to the next."""
+
+LAUNCH_REGISTERS = ("simt_x", "simt_y", "simt_z")
+"""Registers with the threads of a launch, for calls of SIMT functions."""
+
+
+@dataclass(slots=True, eq=False)
+class SimtState:
+    """`kept` has an array of 32-bit words by linear thread id for each slot, and `latest` the slots
+    that the launch before this one kept; arrays are replaced, never changed. `fragments` have a row
+    of bytes for each thread, by allocation. `watched`: sanitizers
+    want to know who reads what; `recorded`: a debugger wants the values of every thread, which the
+    last launch leaves in `record`."""
+
+    kept: dict[int, np.ndarray] = field(default_factory=dict)
+    latest: frozenset[int] = frozenset()
+    launches: int = 0
+    fragments: dict[int, np.ndarray] = field(default_factory=dict)
+    watched: bool = False
+    recorded: bool = False
+    record: Any = None
+    failed: Any = None  # the record of a launch that could not go on; no state of the run
+
+    def saved(self) -> tuple[Any, ...]:
+        """Return a copy of what can change."""
+        fragments = {number: rows.copy() for number, rows in self.fragments.items()}
+        return dict(self.kept), self.latest, self.launches, fragments, self.record
+
+    def restore(self, state: tuple[Any, ...]) -> None:
+        """Put a copy back."""
+        kept, self.latest, self.launches, fragments, self.record = state
+        self.kept = dict(kept)
+        self.fragments = {number: rows.copy() for number, rows in fragments.items()}
+
+
+# Values of the level of logical vectors: predicates of any length, and values of two readings.
+#
+# A logical vector is a NumPy array of its lanes, one entry a lane, and nothing ever writes into one
+# after it was made. Integers without a sign in their type are unsigned there.
+
+
+class LogicalMask:
+    """A predicate: `on` are its lanes as booleans, `off` the inactive ones, None where every lane
+    is active. What is missing is made when it is asked for."""
+
+    __slots__ = ("off", "on")
+
+    on: np.ndarray
+    off: np.ndarray | None
+
+    def __init__(self, on: np.ndarray) -> None:
+        self.on = on
+
+    def __getattr__(self, name: str) -> Any:
+        # Called only for a slot that is not filled yet.
+        if name != "off":
+            raise AttributeError(name)
+        value = None if self.on.all() else ~self.on
+        object.__setattr__(self, "off", value)
+        return value
+
+    def __len__(self) -> int:
+        return self.on.shape[-1]
+
+    def of_round(self, at: int) -> LogicalMask:
+        """Return the mask of one round of those of many, whose lanes are rows."""
+        return self if self.on.ndim == 1 else LogicalMask(self.on[at].copy())
+
+    def __repr__(self) -> str:
+        return f"LogicalMask({int(self.on.sum())} of {len(self.on)})"
+
+
+class Twofold(NamedTuple):
+    """A value where an open choice matters: as the run computes it, as the other reading of the
+    choice does, and the text that names what made the two differ."""
+
+    first: Any
+    second: Any
+    origin: str
+
+
+@lru_cache(maxsize=256)
+def first_active(count: int, active: int) -> LogicalMask:
+    """Return the mask of the first `active` of `count` lanes."""
+    return LogicalMask(np.arange(count) < active)
+
+
+@lru_cache(maxsize=64)
+def lane_dtype(elem: DType) -> np.dtype:
+    """Return the NumPy type of lanes: signed only where the type has a sign (`si32`); floats of 8
+    bits and less are codes, pairs of bf16 their 32 bits."""
+    lanes = view_dtype(elem)
+    if elem.is_integer and lanes.kind == "i" and not elem.name.startswith("si"):
+        return np.dtype(f"u{lanes.itemsize}")
+    return lanes

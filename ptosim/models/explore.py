@@ -17,9 +17,9 @@ from ptosim.ground.diagnostics.model import UnsupportedError
 from ptosim.ground.errors import UsageError
 from ptosim.ground.progress import part_done
 from ptosim.ground.records import NamedTuple, dataclass, field
+from ptosim.machine.pages import unpack_nibbles
 from ptosim.machine.quant.inverse import dequantize
 from ptosim.machine.quant.parameters import Storage, storage
-from ptosim.machine.storage import unpack_nibbles
 from ptosim.models import chains, kernel_runner, kernels
 from ptosim.models.kernel_builder import KernelBuilder
 from ptosim.models.kernel_runner import KernelRunner

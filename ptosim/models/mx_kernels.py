@@ -13,8 +13,8 @@ from collections.abc import Mapping
 import numpy as np
 
 from ptosim.ground.records import dataclass
+from ptosim.machine.pages import unpack_nibbles
 from ptosim.machine.quant.parameters import storage
-from ptosim.machine.storage import unpack_nibbles
 from ptosim.models import chains, kernel_runner, kernels
 from ptosim.models.explore import GROUP, microscaling
 from ptosim.models.kernel_builder import KernelBuilder, TileValue

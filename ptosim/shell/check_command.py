@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from ptosim.ground import __version__
 from ptosim.ground.diagnostics.model import Diagnostic, Severity, rejected
 from ptosim.ground.diagnostics.select import (
     Known,
@@ -27,7 +28,6 @@ from ptosim.ground.processes import keep
 from ptosim.ground.progress import Progress, part_done, watched
 from ptosim.ground.records import dataclass, field, replace
 from ptosim.ground.source import Source
-from ptosim.ground.version import __version__
 from ptosim.launch.description import Sidecar, sidecar_of
 from ptosim.launch.sources import files_of, open_file, parts, source_path
 from ptosim.shell import launching
@@ -189,7 +189,7 @@ def run(options: argparse.Namespace, terminal: Terminal) -> int:
 
 
 def _again(options: argparse.Namespace, terminal: Terminal) -> int:
-    from ptosim.ground.alarm import in_force
+    from ptosim.ground.limits import in_force
 
     with in_force(launching.limits_of(options)):
         return _run(options, terminal)

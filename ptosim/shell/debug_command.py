@@ -9,9 +9,9 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ptosim.ground.alarm import in_force
 from ptosim.ground.diagnostics.model import Trap
 from ptosim.ground.errors import LimitError, UnsizedError, UsageError
+from ptosim.ground.limits import in_force
 from ptosim.shell import launching
 from ptosim.shell.command import command
 from ptosim.shell.options import COLOR, EXPECT, LAUNCH, group, option, program, switch
@@ -136,7 +136,7 @@ def converse(
 
 
 def _greet(shell: Shell, stop: Stop | None) -> None:
-    from ptosim.views.report import header_fields, header_line
+    from ptosim.views.header import header_fields, header_line
 
     launch = shell.session.launch
     fields = header_fields(launch.front, launch.profile, launch.function.name)

@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING
 from ptosim.shell import launching
 from ptosim.shell.command import command
 from ptosim.shell.options import from_one, from_zero, group, option, switch
-from ptosim.shell.terminal import Terminal, write_file, write_out
+from ptosim.shell.streams import write_out
+from ptosim.shell.terminal import Terminal, write_file
 from ptosim.views.report import Ending
 from ptosim.views.table import line
 

@@ -11,17 +11,18 @@ import sys
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NoReturn
 
+from ptosim.ground import __version__
 from ptosim.ground.diagnostics.model import ProgramError
 from ptosim.ground.errors import LimitError, PtosimError, UsageError
 from ptosim.ground.limits import MEMORY, Limits
 from ptosim.ground.processes import tell_blas, wanted_threads
 from ptosim.ground.records import dataclass, replace
 from ptosim.ground.source import visible
-from ptosim.ground.version import __version__
-from ptosim.shell import terminal as streams
+from ptosim.shell import streams
 from ptosim.shell.command import COMMANDS, Command, Help, about, load
 from ptosim.shell.options import NO_CACHE
-from ptosim.shell.terminal import EXIT_INTERRUPTED, Draws, Terminal, Terminated, orderly
+from ptosim.shell.streams import EXIT_INTERRUPTED, Terminated, orderly
+from ptosim.shell.terminal import Draws, Terminal
 
 # Options of the PTO assembler (`ptoas`) on the command line: those that ptosim has under another
 # name become its own, those that change only what the assembler writes are read and dropped.
@@ -252,7 +253,7 @@ def _run(options: argparse.Namespace, terminal: Terminal) -> int:
         limits = replace(limits, memory=MEMORY)
     if lasts or limits == Limits():
         return command.run(options, terminal)
-    from ptosim.ground.alarm import in_force
+    from ptosim.ground.limits import in_force
 
     with in_force(limits):
         return command.run(options, terminal)
@@ -267,8 +268,8 @@ def _confined(
     lasts: bool,
 ) -> int:
     """Run a command on files of strangers. One that lasts keeps its time by itself."""
-    from ptosim.ground.alarm import in_force
     from ptosim.ground.confined import confine
+    from ptosim.ground.limits import in_force
 
     confine(limits, lasts=lasts)
     with in_force(replace(limits, seconds=None, memory=None) if lasts else limits):

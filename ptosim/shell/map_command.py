@@ -12,8 +12,9 @@ from ptosim.shell import launching
 from ptosim.shell.command import command
 from ptosim.shell.options import group, inputs, program
 from ptosim.shell.terminal import Terminal
+from ptosim.views.header import header, header_line
 from ptosim.views.memory_map import map_report
-from ptosim.views.report import Report, header, header_line
+from ptosim.views.report import Report
 
 _BUDGET = ("PTO4001", "PTO4352", "PTO4353")
 """Faults that a map is there to explain."""

@@ -15,7 +15,7 @@ from ptosim.ground.errors import UsageError
 from ptosim.ground.isa.dates import DATES, DEFAULT_DATE
 from ptosim.ground.limits import MAX_INSTRUCTIONS, Limits
 from ptosim.ground.records import NamedTuple
-from ptosim.ground.whole_numbers import whole
+from ptosim.ground.words import whole
 
 NO_CACHE = "--no-cache"
 _UNITS = {"K": 10, "M": 20, "G": 30, "T": 40}

@@ -8,16 +8,17 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ptosim.ground import __version__
 from ptosim.ground.diagnostics.model import ProgramError
 from ptosim.ground.records import NamedTuple, dataclass
-from ptosim.ground.version import __version__
 from ptosim.models.audit.steps import Line, Step
 from ptosim.models.quant.causes import CAUSES
 from ptosim.shell import launching
 from ptosim.shell.command import command
 from ptosim.shell.options import LAUNCH, group, option, program
 from ptosim.shell.terminal import Terminal
-from ptosim.views.report import Lines, Part, Report, Section, header, header_line
+from ptosim.views.header import header, header_line
+from ptosim.views.report import Lines, Part, Report, Section
 from ptosim.views.table import Table, Text, table
 
 if TYPE_CHECKING:

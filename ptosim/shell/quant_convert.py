@@ -11,7 +11,7 @@ import numpy as np
 
 from ptosim.ground.diagnostics.model import ProgramError, finding
 from ptosim.ground.errors import UsageError
-from ptosim.ground.whole_numbers import whole
+from ptosim.ground.words import whole
 from ptosim.launch.array_files import check_writable, split
 from ptosim.machine.quant.parameters import storage
 from ptosim.models.quant.causes import METHODS, PERCENTILE

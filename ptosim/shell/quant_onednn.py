@@ -14,7 +14,7 @@ from ptosim.ground import files
 from ptosim.ground.errors import UsageError
 from ptosim.ground.files import read_text
 from ptosim.ground.source import with_line_feeds
-from ptosim.ground.whole_numbers import whole
+from ptosim.ground.words import whole
 from ptosim.machine.quant.granularity import along
 from ptosim.machine.quant.parameters import storage
 from ptosim.models import plan, statistics

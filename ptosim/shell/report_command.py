@@ -21,8 +21,9 @@ from ptosim.shell.options import FAIL_ON, LAUNCH, available_cores, group, jobs, 
 from ptosim.shell.terminal import Terminal
 from ptosim.tools.api import check_source
 from ptosim.views.cost_report import to_json as cost_json
+from ptosim.views.header import header, header_line
 from ptosim.views.program_page import Known, Timed, sections
-from ptosim.views.report import Report, header, header_line
+from ptosim.views.report import Report
 from ptosim.views.run_report import Ran, values
 from ptosim.views.run_report import to_json as run_json
 

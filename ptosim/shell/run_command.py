@@ -11,7 +11,7 @@ from ptosim.engine.core.dump import Dumper
 from ptosim.ground.diagnostics.model import Diagnostic, Trap
 from ptosim.ground.errors import UsageError
 from ptosim.ground.isa.schema import dtypes
-from ptosim.ground.nearest import nearest
+from ptosim.ground.words import nearest
 from ptosim.launch import array_files
 from ptosim.launch.compare import Choices, Comparison, compare
 from ptosim.launch.description import Tolerance

@@ -10,11 +10,12 @@ import sys
 from pathlib import Path
 
 from ptosim.ground.errors import UsageError
-from ptosim.ground.installed import installed
+from ptosim.ground.isa.cache import installed
 from ptosim.shell.command import command
 from ptosim.shell.options import Group, option, switch
 from ptosim.shell.serve import protocol
-from ptosim.shell.terminal import Terminal, Terminated
+from ptosim.shell.streams import Terminated
+from ptosim.shell.terminal import Terminal
 
 _EPILOG = """With PTOSIM_SERVER set to the socket, every command that does not talk to its user
 runs on the server: same words, same output, same exit code, a tenth of the time.

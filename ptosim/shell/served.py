@@ -9,7 +9,7 @@ import socket
 import sys
 from collections.abc import Sequence
 
-from ptosim.ground.version import __version__
+from ptosim.ground import __version__
 from ptosim.shell.serve.protocol import line_of, talks
 
 INTERRUPTED = 130

@@ -12,7 +12,7 @@ from typing import Any
 
 from ptosim.ground.errors import UsageError
 from ptosim.ground.limits import Limits
-from ptosim.ground.whole_numbers import number_in
+from ptosim.ground.words import number_in
 from ptosim.language.targets import check_target_word
 from ptosim.launch import array_files
 from ptosim.launch.sources import described
@@ -43,9 +43,10 @@ from ptosim.tools.search.store import Change, Store, changes, default_store, rea
 from ptosim.tools.search.sweep import TARGETS, Plan, Sweep, execute, recipe_of
 from ptosim.views import sweep_report
 from ptosim.views.charts.lanes import anchor
+from ptosim.views.header import header, header_line
 from ptosim.views.program_page import Known, Timed, program, sections, verdict
 from ptosim.views.render import render
-from ptosim.views.report import Ending, Report, Room, Section, header, header_line
+from ptosim.views.report import Ending, Report, Room, Section
 
 _EPILOG = """SOURCE is a Jinja2 template (kernel.pto.j2), a function (make.py:kernel), a program
 whose constants --const or the space name, or the rows of an earlier sweep (rows.jsonl). What was

@@ -9,7 +9,7 @@ from typing import Any
 
 from ptosim.ground.errors import UsageError
 from ptosim.ground.records import replace
-from ptosim.ground.whole_numbers import whole
+from ptosim.ground.words import whole
 from ptosim.shell import launching
 from ptosim.shell.command import command
 from ptosim.shell.options import (
@@ -22,13 +22,15 @@ from ptosim.shell.options import (
     option,
     switch,
 )
-from ptosim.shell.terminal import EXIT_INTERRUPTED, Terminal, write_file
+from ptosim.shell.streams import EXIT_INTERRUPTED
+from ptosim.shell.terminal import Terminal, write_file
 from ptosim.tools.search.prove import REASSOCIATED
 from ptosim.tools.search.space import values_of
 from ptosim.tools.search.tune import Candidate, Tuned, written
 from ptosim.tools.search.tune_ask import tune
 from ptosim.tools.search.tune_space import INTERRUPTED, SAMPLERS
-from ptosim.views.report import Report, Section, header, header_line
+from ptosim.views.header import header, header_line
+from ptosim.views.report import Report, Section
 from ptosim.views.table import Part, Text, number, table
 
 _EPILOG = """Without a space the built-in rewrites of PROGRAM are tried: second buffers, flags and

@@ -128,7 +128,7 @@ def _nothing(
 
 
 def _head(session: Debugger) -> str:
-    from ptosim.views.report import header_fields, header_line
+    from ptosim.views.header import header_fields, header_line
 
     launch = session.launch
     return header_line(header_fields(launch.front, launch.profile, launch.function.name))

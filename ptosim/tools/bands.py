@@ -26,9 +26,8 @@ from ptosim.ground.ir.core import Operation
 from ptosim.ground.isa.dates import make_profile, switches
 from ptosim.ground.records import dataclass, field, replace
 from ptosim.launch.program import LoadedProgram
-from ptosim.machine.core import Core
-from ptosim.machine.fifo import PipeEnd
-from ptosim.machine.storage import argument_dtype, has_numbers
+from ptosim.machine.core import Core, PipeEnd
+from ptosim.machine.pages import argument_dtype, has_numbers
 from ptosim.machine.tile import TileRef, load_tile, store_tile, tile_ref
 from ptosim.ops.base.orders import Alloc, FifoUse, Free, Pop, Push
 from ptosim.ops.sync.fifo import popped, stored_at

@@ -15,7 +15,7 @@ from ptosim.ground.ir.types import DType
 from ptosim.machine.core import Core
 from ptosim.machine.effects.account import REGISTER, effects_of
 from ptosim.machine.effects.strided import Touch
-from ptosim.machine.storage import argument_dtype
+from ptosim.machine.pages import argument_dtype
 from ptosim.tools.bands_rules import (
     ROUNDING,
     SIGNS,

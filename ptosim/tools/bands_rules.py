@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from ptosim.ground.ir.types import DType
-from ptosim.machine.storage import argument_dtype
+from ptosim.machine.pages import argument_dtype
 from ptosim.machine.values import GmView
 from ptosim.ops.base.binding import OpFault
 

@@ -11,8 +11,8 @@ import numpy as np
 from ptosim.engine.core.bound import Inst
 from ptosim.ground.ir.types import DType
 from ptosim.machine.core import Core
-from ptosim.machine.effects.row import READ, WRITTEN, bound_values
-from ptosim.machine.storage import argument_dtype
+from ptosim.machine.effects.storage import READ, WRITTEN, bound_values
+from ptosim.machine.pages import argument_dtype
 from ptosim.machine.tile import TileRef, load_tile, store_tile
 from ptosim.machine.values import GmView
 from ptosim.tools.bands_rules import (

@@ -28,7 +28,7 @@ from ptosim.launch.compare import Choices
 from ptosim.launch.description import Tolerance
 from ptosim.launch.hard import uses
 from ptosim.launch.program import LoadedProgram
-from ptosim.machine.storage import has_numbers
+from ptosim.machine.pages import has_numbers
 from ptosim.tools.bands import Bands, bands
 from ptosim.tools.triage_numbers import (
     ROUNDINGS,

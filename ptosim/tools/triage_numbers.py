@@ -10,7 +10,7 @@ import numpy as np
 
 from ptosim.launch.compare import compare
 from ptosim.launch.description import Tolerance
-from ptosim.machine.storage import has_numbers
+from ptosim.machine.pages import has_numbers
 
 SLACK = 2.0**-18
 """Parts of a value that rounding in f32 may take from it in a chain of operations."""

@@ -10,8 +10,7 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from ptosim.ground.diagnostics.model import Diagnostic, Fix, Label, Severity
-from ptosim.ground.installed import installed
-from ptosim.ground.isa.cache import keep, recalled
+from ptosim.ground.isa.cache import installed, keep, recalled
 from ptosim.ground.records import NamedTuple
 from ptosim.ground.source import Source, Span
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import asdict
 
-from ptosim.ground.version import __version__
+from ptosim.ground import __version__
 from ptosim.launch.analysis.calibrate.calibration import Calibration, FamilyError
 from ptosim.launch.analysis.calibrate.fit import Refit
 from ptosim.views.report import Report, Section

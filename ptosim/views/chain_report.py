@@ -6,9 +6,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from ptosim.ground import __version__
 from ptosim.ground.diagnostics.model import Diagnostic
 from ptosim.ground.isa.costs import lowest_confidence
-from ptosim.ground.version import __version__
 from ptosim.launch.chain.chain import Chain
 from ptosim.launch.chain.runner import ChainResult
 from ptosim.launch.compare import Comparison

@@ -11,8 +11,9 @@ from ptosim.time.pipes.timers import CoreTimer
 from ptosim.time.report.error_bar import carriers
 from ptosim.time.report.totals import CostReport
 from ptosim.views import cost_screen, cost_tables
+from ptosim.views.header import header, header_line
 from ptosim.views.program_page import Known
-from ptosim.views.report import Records, Report, Room, Section, header, header_line
+from ptosim.views.report import Records, Report, Room, Section
 from ptosim.views.table import Part, Text, table
 
 _PIPE_COLUMNS = {

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from pathlib import PurePath
 
+from ptosim.ground import __version__
 from ptosim.ground.diagnostics.model import Diagnostic
 from ptosim.ground.isa.targets import machine
-from ptosim.ground.version import __version__
 from ptosim.launch.analysis.differences import Difference, Side
 from ptosim.views.report import Line, Part, Report, Section
 from ptosim.views.table import Table, Text, table

@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import quote
 
+from ptosim.ground import __version__
 from ptosim.ground.diagnostics.model import Diagnostic, Fix, Label, Severity
 from ptosim.ground.source import Span, visible
-from ptosim.ground.version import __version__
 from ptosim.views.frames import count_line, render
 from ptosim.views.table import document
 

@@ -13,8 +13,8 @@ from rich.console import Console, ConsoleOptions, RenderResult
 from rich.markdown import CodeBlock, Heading, Markdown
 from rich.text import Text
 
+from ptosim.ground import __version__
 from ptosim.ground.records import NamedTuple
-from ptosim.ground.version import __version__
 
 WIDTH = 80
 """Columns of a page, unless the terminal is narrower."""

@@ -14,9 +14,10 @@ from ptosim.time.report.totals import CostReport
 from ptosim.views import cost_tables
 from ptosim.views.cost_pictures import roofline, series_of, timeline
 from ptosim.views.frames import count_line
+from ptosim.views.header import header_fields, header_line
 from ptosim.views.memory_map import space_section
 from ptosim.views.render import fragment
-from ptosim.views.report import Frames, Part, Section, Verbatim, header_fields, header_line
+from ptosim.views.report import Frames, Part, Section, Verbatim
 from ptosim.views.run_report import values
 from ptosim.views.table import Text, number, table
 

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from functools import lru_cache
 from itertools import groupby
 
+from ptosim.ground import __version__
 from ptosim.ground.diagnostics.boards import BoardRule, changed
 from ptosim.ground.isa.cache import programs_directory
 from ptosim.ground.isa.dates import DEFAULT_DATE, SwitchDef, switches
@@ -25,7 +26,6 @@ from ptosim.ground.isa.schema import (
     enums,
 )
 from ptosim.ground.records import NamedTuple
-from ptosim.ground.version import __version__
 from ptosim.language.bind.clauses import describe
 from ptosim.language.verify.wording import condition_words, rule_words
 from ptosim.views.report import Line, Part, Report, Verbatim, one_section

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from ptosim.ground import __version__
 from ptosim.ground.diagnostics.model import Diagnostic, ProgramError
 from ptosim.ground.records import NamedTuple, dataclass, field, replace
 from ptosim.ground.source import Source
-from ptosim.ground.version import __version__
 from ptosim.launch.compare import Comparison
 from ptosim.launch.program import LoadedProgram
 from ptosim.time.report.chains import chains as chains_of

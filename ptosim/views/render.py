@@ -9,8 +9,8 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import pairwise
 from typing import TypeGuard
 
+from ptosim.ground import __version__
 from ptosim.ground.source import visible
-from ptosim.ground.version import __version__
 from ptosim.views.report import (
     Ending,
     Frames,

@@ -17,7 +17,8 @@ from ptosim.launch.results import Outputs, Result, Schedules, Unmade
 from ptosim.time.report.totals import CostReport
 from ptosim.views import cost_tables
 from ptosim.views.frames import count_line
-from ptosim.views.report import Findings, Report, Section, header, header_line
+from ptosim.views.header import header, header_line
+from ptosim.views.report import Findings, Report, Section
 from ptosim.views.table import Part, Table, Text, table, verdict
 
 SHOWN_VALUES = 6

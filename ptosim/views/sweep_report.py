@@ -13,8 +13,8 @@ from typing import Any
 
 import numpy as np
 
+from ptosim.ground import __version__
 from ptosim.ground.records import dataclass
-from ptosim.ground.version import __version__
 from ptosim.views.charts.chart import Chart
 from ptosim.views.charts.marks import (
     SIDE,

@@ -24,7 +24,7 @@ from ptosim.ground.isa.schema import dtypes
 from ptosim.ground.source import Source
 from ptosim.language.frontend import Front, FrontOptions, run_frontend
 from ptosim.launch.analysis.insert_sync.write import rewritten
-from ptosim.machine.storage import argument_dtype
+from ptosim.machine.pages import argument_dtype
 from ptosim.ops.lower.program import expand
 from tests.filecheck.conftest import sections
 from tests.support.paths import TREE

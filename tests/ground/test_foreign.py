@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from ptosim.ground.installed import Left, of_the_caller
+from ptosim.ground.isa.cache import Left, of_the_caller
 
 
 @pytest.mark.parametrize("code", ["exit(9)", "quit()", "__import__('sys').exit(0)"])

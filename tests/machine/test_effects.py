@@ -11,8 +11,14 @@ from ptosim.language.frontend import FrontOptions, run_frontend
 from ptosim.machine.core import Cluster, Core
 from ptosim.machine.effects.account import acts_on_memory, effects_of_action
 from ptosim.machine.effects.ranges import storage_ranges
-from ptosim.machine.effects.row import named_values, role_of, written_name
-from ptosim.machine.effects.storage import allocation_of, argument_of, root_of
+from ptosim.machine.effects.storage import (
+    allocation_of,
+    argument_of,
+    named_values,
+    role_of,
+    root_of,
+    written_name,
+)
 from ptosim.machine.effects.strided import Strided, Touch
 from ptosim.machine.tile import tile_ref
 from ptosim.machine.values import Pointer

@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ptosim.machine.storage import pack_nibbles, unpack_nibbles
+from ptosim.machine.pages import pack_nibbles, unpack_nibbles
 from tests.machine.numbers.helpers import array, hexes
 
 

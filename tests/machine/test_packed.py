@@ -11,7 +11,7 @@ from ptosim.ground.ir.types import DType, PtrType
 from ptosim.language.syntax.parser import parse_type
 from ptosim.launch.arguments import array_argument
 from ptosim.launch.generated import random_array
-from ptosim.machine.storage import from_bytes, to_bytes
+from ptosim.machine.pages import from_bytes, to_bytes
 
 
 def element(text: str) -> DType:

@@ -14,7 +14,7 @@ from ptosim.ground.isa.examples import Example, example_of
 from ptosim.ground.isa.rows import TARGETS, isa
 from ptosim.ground.isa.schema import EXECUTED, Status, dtypes
 from ptosim.ground.source import Source
-from ptosim.machine.storage import argument_dtype
+from ptosim.machine.pages import argument_dtype
 from ptosim.shell.main import main
 from ptosim.tools.api import Checked, check_source
 

@@ -12,9 +12,8 @@ import numpy as np
 import pytest
 
 import ptosim
-from ptosim.ground import alarm
-from ptosim.ground.alarm import OverLimit
-from ptosim.ground.limits import Limits, within
+from ptosim.ground import limits
+from ptosim.ground.limits import Limits, OverLimit, within
 from tests.support.clock import LIMIT
 from tests.support.paths import PROGRAMS
 
@@ -174,7 +173,7 @@ def test_2_limits_that_mean_nothing(cli, command, words):
     assert f"argument {words[0]}: takes" in outcome.err
 
 
-@pytest.mark.parametrize("way", [alarm._signalled, alarm._watched])
+@pytest.mark.parametrize("way", [limits._signalled, limits._watched])
 def test_what_never_looks_is_stopped(way):
     """Where nothing looks at the limits a clock does, with a timer of the system or a thread."""
 

@@ -15,7 +15,7 @@ from typing import BinaryIO
 
 import pytest
 
-from ptosim.ground.version import __version__
+from ptosim.ground import __version__
 from ptosim.shell.serve.protocol import line_of, request_of
 from tests.support.paths import TREE
 

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 import ptosim.tools.api as api
-from ptosim.ground import installed
 from ptosim.ground.diagnostics.model import finding
+from ptosim.ground.isa import cache
 from ptosim.ground.isa.cache import programs_directory
 from ptosim.ground.source import Source, Span
 from ptosim.tools import verdicts
@@ -101,10 +101,10 @@ def test_arguments_limits_and_no_cache_check_each_time(cli, counted):
 def test_an_installation_that_cannot_be_listed_remembers_nothing(cli, counted, monkeypatch):
     """In an archive, or where the folder of the data is gone."""
     program = programs_directory() / CLEAN
-    monkeypatch.setattr(installed, "isa_directory", lambda: Path("nowhere"))
-    installed.installed.cache_clear()
+    monkeypatch.setattr(cache, "isa_directory", lambda: Path("nowhere"))
+    cache.installed.cache_clear()
     codes = [cli("check", program).code for _ in range(2)]
-    installed.installed.cache_clear()
+    cache.installed.cache_clear()
     assert (codes, len(counted)) == ([0, 0], 2)
 
 

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from ptosim.engine.core.bound import Bound, Inst, Moved
-from ptosim.engine.watch.clocks import parse
+from ptosim.engine.watch.access import parse
 from ptosim.ground.errors import PtosimError
 from ptosim.machine.core import Core, Machine
 from ptosim.machine.effects.account import REGISTER, Reached, effects_after, reached_by

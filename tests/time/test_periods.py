@@ -12,8 +12,7 @@ import pytest
 import ptosim
 from ptosim.engine.period import state
 from ptosim.launch.description import sidecar_of
-from ptosim.machine.affine import ENDLESS, Affine, Horizon, now
-from ptosim.machine.unknown import NeedsValue
+from ptosim.machine.affine import ENDLESS, Affine, Horizon, NeedsValue, now
 from ptosim.time.pipes.steps import PIPES
 from ptosim.views.cost_tables import lane
 from tests.bench.programs import add_loop

@@ -23,7 +23,7 @@ from ptosim.debug.tables import quantisation as quant
 from ptosim.ground.diagnostics.catalog import catalog
 from ptosim.ground.errors import UsageError
 from ptosim.ground.files import write_file
-from ptosim.ground.installed import of_the_caller
+from ptosim.ground.isa.cache import of_the_caller
 from ptosim.launch import array_files
 from ptosim.views.table import Text
 

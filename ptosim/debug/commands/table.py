@@ -8,8 +8,8 @@ from importlib import import_module
 from typing import Any
 
 from ptosim.ground.errors import UsageError
-from ptosim.ground.nearest import nearest
 from ptosim.ground.records import dataclass
+from ptosim.ground.words import nearest
 
 Action = Callable[[Any, str], None]
 """A function of the shell and the arguments as text."""

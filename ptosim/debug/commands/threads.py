@@ -15,9 +15,10 @@ from ptosim.engine.simt.record import Recorder
 from ptosim.ground.errors import UsageError
 from ptosim.ground.ir.core import Operation, Value
 from ptosim.ground.source import Source
-from ptosim.ground.whole_numbers import whole
-from ptosim.machine.core import WARP, Core, Machine
+from ptosim.ground.words import whole
+from ptosim.machine.core import Core, Machine
 from ptosim.machine.values import Fragment
+from ptosim.machine.vector import WARP
 
 # Threads of a SIMT launch in the debugger: where each is and went, what it holds, the lanes of a
 # warp as rows. What is shown is the last launch that the core has begun.

@@ -22,7 +22,7 @@ from ptosim.debug.stops import Breakpoint, Stop, catch
 from ptosim.debug.tables.memory import core_name
 from ptosim.ground.errors import UsageError
 from ptosim.ground.records import dataclass, field
-from ptosim.ground.whole_numbers import whole
+from ptosim.ground.words import whole
 
 
 @dataclass(slots=True)

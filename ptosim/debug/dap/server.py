@@ -22,10 +22,9 @@ from ptosim.debug.session import Debugger, session_of
 from ptosim.debug.sheet import rendered
 from ptosim.debug.shell import Shell
 from ptosim.debug.stops import FILTERS, Stop
-from ptosim.ground.alarm import in_force
 from ptosim.ground.diagnostics.model import ProgramError
 from ptosim.ground.errors import PtosimError, UsageError
-from ptosim.ground.limits import NO_LIMITS, Limits
+from ptosim.ground.limits import NO_LIMITS, Limits, in_force
 from ptosim.launch.compare import Choices
 
 # From the attributes of a launch to a session.

@@ -18,7 +18,7 @@ from ptosim.ground.ir.types import DType, ScalarType
 from ptosim.ground.isa.schema import plain_dtypes
 from ptosim.ground.records import NamedTuple
 from ptosim.machine.core import Core
-from ptosim.machine.storage import unpack_nibbles, view_dtype
+from ptosim.machine.pages import unpack_nibbles, view_dtype
 from ptosim.ops.base.orders import Sync, WaitFlag
 
 LINES = 16

@@ -29,7 +29,7 @@ from ptosim.ground.errors import UsageError
 from ptosim.ground.ir.core import Operation, Value
 from ptosim.ground.records import NamedTuple, dataclass
 from ptosim.machine.core import Core
-from ptosim.machine.effects.row import bound_values, written_name
+from ptosim.machine.effects.storage import bound_values, written_name
 from ptosim.machine.gm import strided_view
 from ptosim.machine.tile import Tile, TileRef
 from ptosim.machine.values import GmView

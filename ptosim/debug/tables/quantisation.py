@@ -12,7 +12,7 @@ from ptosim.ground.errors import UsageError
 from ptosim.ground.isa.schema import dtypes
 from ptosim.ground.records import dataclass
 from ptosim.machine.numbers.formats import decode_table
-from ptosim.machine.storage import unpack_nibbles
+from ptosim.machine.pages import unpack_nibbles
 from ptosim.ops.base.binding import Binding
 
 GROUP = 32

@@ -14,7 +14,7 @@ from ptosim.debug.sheet import Sheet, short_number
 from ptosim.debug.writes import tiles_of
 from ptosim.engine.core.bound import Kind
 from ptosim.ground.errors import UsageError
-from ptosim.machine.storage import POISON
+from ptosim.machine.pages import POISON
 from ptosim.machine.tile import Tile, TileRef
 
 ROWS = 16

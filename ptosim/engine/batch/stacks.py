@@ -43,8 +43,8 @@ from ptosim.ground.records import NamedTuple, replace
 from ptosim.machine.core import Core
 from ptosim.machine.effects.account import Effects, effects_of
 from ptosim.machine.effects.ranges import union
-from ptosim.machine.effects.row import are_apart as lanes_are_apart
-from ptosim.machine.effects.row import role_of
+from ptosim.machine.effects.storage import are_apart as lanes_are_apart
+from ptosim.machine.effects.storage import role_of
 from ptosim.machine.gm import view_spec
 from ptosim.machine.tile import Tile, TileRef, tile_ref
 from ptosim.machine.values import GmView

@@ -9,10 +9,9 @@ import numpy as np
 
 from ptosim.ground.ir.core import Operation
 from ptosim.ground.ir.types import ScalarType
-from ptosim.machine.logical import LogicalMask
 from ptosim.machine.tile import TileRef
 from ptosim.machine.values import GmView, Pointer
-from ptosim.machine.vector import Mask, VectorWindow
+from ptosim.machine.vector import LogicalMask, Mask, VectorWindow
 from ptosim.ops.micro.context import Computed
 
 KNOWN = frozenset((int, bool, Pointer, Mask, LogicalMask, TileRef, GmView))

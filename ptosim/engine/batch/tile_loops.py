@@ -20,13 +20,22 @@ from ptosim.engine.core.symbolic import numbers_of
 from ptosim.engine.period.state import agrees, opaque_results
 from ptosim.ground.isa.schema import Role
 from ptosim.ground.records import NamedTuple, dataclass
-from ptosim.machine.affine import Horizon, Opaque, later, line, moves, now, step_of
+from ptosim.machine.affine import (
+    Horizon,
+    NeedsValue,
+    Opaque,
+    Unknown,
+    later,
+    line,
+    moves,
+    now,
+    step_of,
+)
 from ptosim.machine.core import Core
 from ptosim.machine.effects.account import acts_on_memory
-from ptosim.machine.effects.row import role_of
+from ptosim.machine.effects.storage import role_of
 from ptosim.machine.gm import addresses
 from ptosim.machine.tile import TileRef
-from ptosim.machine.unknown import NeedsValue, Unknown
 from ptosim.machine.values import GmView, Pointer
 from ptosim.ops.base.binding import OpFault
 from ptosim.ops.base.functions import EVENTS

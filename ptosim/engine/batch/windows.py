@@ -14,8 +14,8 @@ from ptosim.ground.isa.schema import Role
 from ptosim.ground.records import NamedTuple, replace
 from ptosim.machine.effects.account import Effects, Reached
 from ptosim.machine.effects.ranges import EMPTY, intervals, union
-from ptosim.machine.effects.row import are_apart as lanes_are_apart
-from ptosim.machine.effects.row import destroyed_sources, role_of
+from ptosim.machine.effects.storage import are_apart as lanes_are_apart
+from ptosim.machine.effects.storage import destroyed_sources, role_of
 from ptosim.machine.effects.strided import Strided, Touch, strided, touched_bytes
 from ptosim.machine.gm import view_spec
 from ptosim.machine.tile import TileRef, tile_ref

@@ -11,7 +11,7 @@ from ptosim.ground.ir.core import Block, Jump, Operand, Operation, Region, Value
 from ptosim.ground.ir.program import MOST_INLINED, MOST_NESTED, Function, ResolvedModule
 from ptosim.ground.ir.types import TileType
 from ptosim.language.place.sides import is_simt_entry
-from ptosim.machine.unknown import Unknown
+from ptosim.machine.affine import Unknown
 from ptosim.ops.micro.hazards import places_of
 
 

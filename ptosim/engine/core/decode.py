@@ -17,21 +17,20 @@ from ptosim.ground.diagnostics.model import Diagnostic, Sink, finding
 from ptosim.ground.ir.core import Operand, Operation, Value
 from ptosim.ground.ir.program import Function, ResolvedModule
 from ptosim.ground.ir.types import ScalarType, TileType, VectorType, ViewType
-from ptosim.ground.isa.costs import vector_entries
 from ptosim.ground.isa.dates import Profile
 from ptosim.ground.isa.schema import EXECUTED, Status, dtype
 from ptosim.ground.records import dataclass, field
 from ptosim.ground.source import Span
 from ptosim.language.place.planner import Placed, Placement
 from ptosim.language.place.sides import has_registers
+from ptosim.machine.affine import Unknown
 from ptosim.machine.core import Machine
 from ptosim.machine.gm import five_dims, view_spec
 from ptosim.machine.tile import tile_ref
-from ptosim.machine.unknown import Unknown
 from ptosim.machine.values import GmView
 from ptosim.ops.base import functions as families
-from ptosim.ops.base.context import ValueContext
 from ptosim.ops.base.functions import KERNELS, STATE, SUPPORT, VALUES, VECTORS, kernel_of
+from ptosim.ops.base.orders import ValueContext
 from ptosim.ops.micro.context import VectorContext, instruction
 from ptosim.ops.micro.hazards import RegionPlace
 from ptosim.ops.scalar import numbers, tensors
@@ -407,6 +406,8 @@ def _is_of_region(op: Operation) -> bool:
     """False for what the vector unit executes on its own, such as sorts and launches of threads."""
     if op.queue != "V" or has_registers(op) or op.has("vector_region"):
         return True
+    from ptosim.ground.isa.costs import vector_entries  # a program without registers asks not
+
     return op.name.removeprefix("pto.") in vector_entries()
 
 

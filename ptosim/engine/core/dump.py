@@ -13,7 +13,7 @@ from ptosim.ground.errors import UsageError
 from ptosim.ground.ir.core import Operation, Value
 from ptosim.ground.ir.program import ResolvedModule
 from ptosim.ground.records import dataclass, field
-from ptosim.ground.whole_numbers import whole
+from ptosim.ground.words import whole
 from ptosim.machine.core import Core
 from ptosim.machine.tile import TileRef, load_tile
 

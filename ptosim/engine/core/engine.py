@@ -10,9 +10,16 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from ptosim.engine.core.binder import Binder, Listener, Timing, listeners
+from ptosim.engine.core.binder import (
+    Binder,
+    Listener,
+    Numbers,
+    Timing,
+    executing,
+    is_executing,
+    listeners,
+)
 from ptosim.engine.core.bound import Bound, DecodedProgram, Inst, Kind, Region
-from ptosim.engine.core.execute import Numbers, executing, is_executing
 from ptosim.engine.core.pace import ProgramOrder, Retirement
 from ptosim.engine.core.runners import UNLIMITED, Meter
 from ptosim.ground.diagnostics.model import Sink
@@ -20,8 +27,8 @@ from ptosim.ground.ir.core import Operation
 from ptosim.ground.ir.program import ResolvedModule
 from ptosim.ground.isa.dates import Profile
 from ptosim.ground.source import Span
+from ptosim.machine.affine import NeedsValue
 from ptosim.machine.core import Core, Machine, MachineState, restore, snapshot
-from ptosim.machine.unknown import NeedsValue
 from ptosim.ops.base.binding import OpFault
 from ptosim.ops.scalar.numbers import ScalarFault
 
@@ -62,7 +69,7 @@ class Engine(Binder):
         self.issuers: list[Any] = []
         self.issue_by(None)
         self.scalars = [0] * len(machine.cores)  # executed since the last issue, by core
-        batched = self.domain.has_regions and not self.is_observed
+        batched = self.domain.has_regions and not self.is_observed and self._has_rounds_at_once()
         self.batches = None
         if batched:
             from ptosim.engine.batch.batches import Batches  # a run without values has none
@@ -71,6 +78,11 @@ class Engine(Binder):
         for observer in observers:
             if hasattr(observer, "on_start"):
                 observer.on_start(self)
+
+    def _has_rounds_at_once(self) -> bool:
+        """True where rounds may be executed at once: those of tile loops have contents."""
+        insts = self.program.insts
+        return self.domain.has_contents or any(inst.kind is Kind.VECTOR for inst in insts)
 
     @property
     def is_bare(self) -> bool:

@@ -22,7 +22,7 @@ from ptosim.ground.ir.core import Operation
 from ptosim.ground.isa.targets import Pace
 from ptosim.ground.source import Source, Span
 from ptosim.machine.core import Core, Machine
-from ptosim.machine.effects.row import flag_key
+from ptosim.machine.effects.storage import flag_key
 from ptosim.machine.tile import TileRef
 from ptosim.ops.base.orders import WITHIN_CORE, Alloc, Push, WaitFlag, who_is_missing
 

@@ -15,9 +15,9 @@ from ptosim.ground.diagnostics.model import Diagnostic, Sink, Trap
 from ptosim.ground.errors import BudgetError
 from ptosim.ground.ir.program import ResolvedModule
 from ptosim.ground.limits import current
+from ptosim.machine.affine import NeedsValue, Unknown
 from ptosim.machine.core import SLOT_KIND, SLOT_STACK, Core, Machine
 from ptosim.machine.gm import five_dims, view_spec
-from ptosim.machine.unknown import NeedsValue, Unknown
 from ptosim.machine.values import GmView
 from ptosim.ops.base.binding import Binding, OpFault
 from ptosim.ops.scalar.numbers import ScalarFault

@@ -9,17 +9,16 @@ from __future__ import annotations
 
 from typing import Any, NoReturn
 
+from ptosim.engine.core.binder import Numbers
 from ptosim.engine.core.bound import Bound, DecodedProgram, Inst, Kind, Region
-from ptosim.engine.core.execute import Numbers
 from ptosim.engine.core.runners import Fault, Host
 from ptosim.ground.ir.core import Operation
 from ptosim.ground.ir.types import MemRefType, PtrType, ScalarType, TileType
 from ptosim.ground.source import Source
-from ptosim.machine.affine import NO_LINE, now
+from ptosim.machine.affine import NO_LINE, NeedsValue, Unknown, now
 from ptosim.machine.core import Core
-from ptosim.machine.effects.row import access_entry
+from ptosim.machine.effects.storage import access_entry
 from ptosim.machine.tile import TileRef
-from ptosim.machine.unknown import NeedsValue, Unknown
 from ptosim.machine.values import GmView, Pointer
 from ptosim.ops.base.binding import Binding, OpFault
 from ptosim.ops.base.functions import EVENTS, Commit, nothing

@@ -10,8 +10,8 @@ from ptosim.engine.core.bound import DecodedProgram, Inst, Kind
 from ptosim.engine.core.runners import form_of
 from ptosim.ground.ir.core import Clause, Operand, Operation
 from ptosim.ground.records import NamedTuple, dataclass
+from ptosim.machine.affine import Unknown
 from ptosim.machine.core import SLOT_BLOCK, SLOT_BLOCK_NUM
-from ptosim.machine.unknown import Unknown
 from ptosim.ops.scalar.numbers import word_of
 
 NO_REPEAT = "its rounds do not repeat"

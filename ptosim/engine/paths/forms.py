@@ -14,7 +14,7 @@ from ptosim.ground.diagnostics.model import Diagnostic, Severity, Sink
 from ptosim.ground.ir.types import ScalarType
 from ptosim.ground.isa.schema import DType
 from ptosim.ground.records import NamedTuple, dataclass, field
-from ptosim.machine.unknown import NeedsValue
+from ptosim.machine.affine import NeedsValue
 from ptosim.ops.base.binding import OpFault
 from ptosim.ops.scalar.numbers import ScalarFault, word_of
 

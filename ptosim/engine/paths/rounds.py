@@ -41,15 +41,14 @@ from ptosim.engine.period.state import (
     opaque_results,
     window_of,
 )
-from ptosim.engine.watch.clocks import Clock
+from ptosim.engine.watch.access import Clock
 from ptosim.engine.watch.marks import Noted
 from ptosim.engine.watch.monitor import Monitor
 from ptosim.engine.watch.rounds import Moving, Sweep, is_plain
 from ptosim.engine.watch.shadow import Footprint
 from ptosim.ground.records import NamedTuple, dataclass, field
-from ptosim.machine.affine import ENDLESS, NO_LINE, Horizon, Opaque, moves, now
+from ptosim.machine.affine import ENDLESS, NO_LINE, Horizon, NeedsValue, Opaque, Unknown, moves, now
 from ptosim.machine.core import Core
-from ptosim.machine.unknown import NeedsValue, Unknown
 from ptosim.machine.values import GmView, Pointer
 
 _LONGEST = 8

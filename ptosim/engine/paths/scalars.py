@@ -29,8 +29,8 @@ from ptosim.engine.paths.forms import (
     Unknowable,
     meaning_of,
 )
+from ptosim.machine.affine import Unknown
 from ptosim.machine.core import Core
-from ptosim.machine.unknown import Unknown
 from ptosim.ops.scalar.numbers import DIVIDES
 
 ROUNDS = 3

@@ -36,8 +36,8 @@ from ptosim.engine.watch.vector import misplaced
 from ptosim.ground.diagnostics.model import Severity
 from ptosim.ground.ir.core import Operation
 from ptosim.ground.ir.types import ScalarType
+from ptosim.machine.affine import NeedsValue, Unknown
 from ptosim.machine.core import Core
-from ptosim.machine.unknown import NeedsValue, Unknown
 from ptosim.machine.values import GmView, Pointer
 from ptosim.machine.vector import VectorWindow
 from ptosim.ops.base.binding import OpFault

@@ -49,10 +49,18 @@ from ptosim.engine.watch.rounds import (
 )
 from ptosim.engine.watch.shadow import Footprint
 from ptosim.ground.records import dataclass, replace
-from ptosim.machine.affine import NO_LINE, Horizon, Opaque, later, moves, now
+from ptosim.machine.affine import (
+    NO_LINE,
+    Finder,
+    Horizon,
+    NeedsValue,
+    Opaque,
+    Unknown,
+    later,
+    moves,
+    now,
+)
 from ptosim.machine.core import Core
-from ptosim.machine.unknown import NeedsValue, Unknown
-from ptosim.time.period.folds import Finder
 
 LEAST_PERIODS = 2
 """Periods that have to be left out for it to pay."""

@@ -47,6 +47,7 @@ from ptosim.ground.errors import LimitError
 from ptosim.ground.ir.core import Operation
 from ptosim.ground.records import dataclass, replace
 from ptosim.machine.affine import (
+    Finder,
     Horizon,
     later,
     line,
@@ -57,7 +58,6 @@ from ptosim.machine.affine import (
 )
 from ptosim.machine.core import Core
 from ptosim.ops.base.functions import EVENTS
-from ptosim.time.period.folds import Finder
 from ptosim.time.period.probe import ProbedOrder
 from ptosim.time.pipes.records import Repeat
 from ptosim.time.pipes.state import Walk, Writing

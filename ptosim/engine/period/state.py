@@ -14,7 +14,10 @@ from ptosim.ground.records import NamedTuple, dataclass
 from ptosim.machine.affine import (
     NO_LINE,
     Affine,
+    Finder,
+    NeedsValue,
     Opaque,
+    Unknown,
     is_same,
     later,
     line,
@@ -23,11 +26,8 @@ from ptosim.machine.affine import (
     settled,
     step_of,
 )
-from ptosim.machine.core import Core
-from ptosim.machine.fifo import Fifos, PipeEnd, Share, ShareKey
-from ptosim.machine.unknown import NeedsValue, Unknown
+from ptosim.machine.core import Core, Fifos, PipeEnd, Share, ShareKey
 from ptosim.machine.values import GmView, Pointer
-from ptosim.time.period.folds import Finder
 
 if TYPE_CHECKING:
     from ptosim.time.pipes.timers import CoreTimer

@@ -17,10 +17,9 @@ from ptosim.ground.isa.schema import Role
 from ptosim.ground.records import replace
 from ptosim.language.place.sides import READERS
 from ptosim.machine import signals
-from ptosim.machine.core import Core, Machine
+from ptosim.machine.core import Core, Machine, PipeEnd, ShareKey
 from ptosim.machine.effects.ranges import Range
-from ptosim.machine.effects.row import READ, roles
-from ptosim.machine.fifo import PipeEnd, ShareKey
+from ptosim.machine.effects.storage import READ, roles
 from ptosim.machine.gm import ViewSpec
 from ptosim.machine.tile import TileRef
 from ptosim.machine.values import GmView, Pointer

@@ -14,7 +14,7 @@ from ptosim.ground.ir.core import Operation, Value
 from ptosim.ground.ir.types import PtrType, VRegType
 from ptosim.ground.records import NamedTuple
 from ptosim.ground.source import Source
-from ptosim.machine.unknown import NeedsValue
+from ptosim.machine.affine import NeedsValue
 from ptosim.ops.lower.logical.physical import (
     VIEWS,
     Control,

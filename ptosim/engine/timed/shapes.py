@@ -4,16 +4,15 @@ from __future__ import annotations
 
 from typing import Any
 
+from ptosim.engine.core.binder import Numbers, execute
 from ptosim.engine.core.bound import Bound, Inst, Kind
-from ptosim.engine.core.execute import Numbers, execute
 from ptosim.engine.core.runners import Fault, Host
 from ptosim.engine.core.symbolic import Unknowns, is_unplaced
 from ptosim.engine.period.loops import Loops, NotFollowed, Pause
 from ptosim.engine.timed.events import forms_of, is_fifo
 from ptosim.engine.timed.timing_bridge import bridge_of
-from ptosim.machine.affine import NO_LINE, now
+from ptosim.machine.affine import NO_LINE, NeedsValue, Unknown, now
 from ptosim.machine.core import Core
-from ptosim.machine.unknown import NeedsValue, Unknown
 from ptosim.machine.values import GmView
 from ptosim.ops.base.functions import EVENTS, Commit, nothing
 from ptosim.ops.sync.fifo import counted

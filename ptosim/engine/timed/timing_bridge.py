@@ -30,11 +30,10 @@ from ptosim.ground.ir.program import ResolvedModule
 from ptosim.ground.ir.types import TileType
 from ptosim.ground.isa.costs import CostTable
 from ptosim.ground.source import Source
-from ptosim.machine.affine import NO_LINE, moves
+from ptosim.machine.affine import NO_LINE, NeedsValue, moves
 from ptosim.machine.core import Core, Machine
 from ptosim.machine.effects.ranges import Ranges, far_ranges, near_ranges, ranges_of
 from ptosim.machine.tile import TileRef
-from ptosim.machine.unknown import NeedsValue
 from ptosim.ops.base.binding import Binding
 from ptosim.ops.base.orders import Barrier, GetToken, ReleaseToken, SetFlag, WaitFlag
 from ptosim.time.laws.cost import Cost, Stage

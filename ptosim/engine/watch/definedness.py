@@ -22,7 +22,7 @@ from ptosim.ground.records import NamedTuple, dataclass, field
 from ptosim.machine.core import Core
 from ptosim.machine.effects.account import DEFINED, TAINTED, UNDEFINED
 from ptosim.machine.effects.ranges import EMPTY, intervals
-from ptosim.machine.effects.row import written_name
+from ptosim.machine.effects.storage import written_name
 from ptosim.machine.effects.strided import MAX_RUNS, Touch, runs_of
 from ptosim.machine.tile import Tile, TileRef, tile_ref
 from ptosim.machine.values import Pointer

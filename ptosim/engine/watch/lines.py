@@ -16,8 +16,7 @@ from typing import Any
 import numpy as np
 
 from ptosim.engine.core.bound import Inst
-from ptosim.engine.watch.access import Access
-from ptosim.engine.watch.clocks import SCALAR, Agent, Clock
+from ptosim.engine.watch.access import SCALAR, Access, Agent, Clock
 from ptosim.engine.watch.report import Reporter
 from ptosim.engine.watch.shadow import ORIGIN, Footprint, Shadow
 from ptosim.ground.diagnostics.model import Label
@@ -27,7 +26,7 @@ from ptosim.machine.effects.account import UNDEFINED
 from ptosim.machine.effects.ranges import intervals
 from ptosim.machine.effects.strided import Strided
 from ptosim.machine.gm import GmBuffer
-from ptosim.machine.storage import POISON
+from ptosim.machine.pages import POISON
 
 LINE = 64
 MOST_LINES = 4096

@@ -8,8 +8,7 @@ from typing import Any
 import numpy as np
 
 from ptosim.engine.core.bound import DecodedProgram, Inst
-from ptosim.engine.watch.access import Access
-from ptosim.engine.watch.clocks import Agent, Clocks, Sanitize, with_count
+from ptosim.engine.watch.access import Access, Agent, Clocks, Sanitize, with_count
 from ptosim.engine.watch.definedness import (
     Cause,
     Names,
@@ -26,7 +25,7 @@ from ptosim.ground.diagnostics.model import Diagnostic
 from ptosim.ground.ir.core import Operation, Value
 from ptosim.ground.ir.program import ResolvedModule
 from ptosim.ground.ir.types import TileType
-from ptosim.ground.isa.alignment import Alignment
+from ptosim.ground.isa.targets import Alignment
 from ptosim.ground.records import NamedTuple, replace
 from ptosim.machine.core import CUBE_SPACES, Core, Machine
 from ptosim.machine.effects.account import (
@@ -34,7 +33,7 @@ from ptosim.machine.effects.account import (
     PADDING,
     TAINTED,
 )
-from ptosim.machine.effects.row import written_name
+from ptosim.machine.effects.storage import written_name
 
 # Which accesses the assembler orders by flags and barriers of its own, where it inserts them.
 #

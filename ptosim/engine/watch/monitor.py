@@ -13,14 +13,24 @@ from typing import TYPE_CHECKING, Any
 
 from ptosim.engine.core.bound import Bound, DecodedProgram, Inst, Kind, Moved
 from ptosim.engine.core.engine import Engine
-from ptosim.engine.watch.access import Access, access_of, footprint, noted
-from ptosim.engine.watch.clocks import READS, SCALAR, Agent, Clocks, Sanitize, may_quantise, parse
-from ptosim.engine.watch.control import ControlBook
+from ptosim.engine.watch.access import (
+    READS,
+    SCALAR,
+    Access,
+    Agent,
+    Clocks,
+    Sanitize,
+    access_of,
+    footprint,
+    may_quantise,
+    noted,
+    parse,
+)
 from ptosim.engine.watch.definedness import Passed, copier
 from ptosim.engine.watch.lines import LINE, Line, ScalarLines
 from ptosim.engine.watch.marks import Marks
 from ptosim.engine.watch.ordering import Staged
-from ptosim.engine.watch.overlaps import Overlaps, Slots
+from ptosim.engine.watch.overlaps import ControlBook, Overlaps, Slots
 from ptosim.engine.watch.report import Reporter
 from ptosim.engine.watch.vector import VectorWatch
 from ptosim.ground.diagnostics.model import Sink
@@ -35,7 +45,7 @@ from ptosim.machine.effects.account import (
     effects_of_action,
     reached_by,
 )
-from ptosim.machine.effects.row import source_pipe
+from ptosim.machine.effects.storage import source_pipe
 from ptosim.machine.tile import TileRef
 from ptosim.machine.values import GmView, Pointer
 from ptosim.ops.base.binding import Binding

@@ -7,10 +7,10 @@ from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
 from ptosim.engine.core.bound import Inst
-from ptosim.engine.watch.access import Access
-from ptosim.engine.watch.clocks import (
+from ptosim.engine.watch.access import (
     READS,
     SCALAR,
+    Access,
     Agent,
     Clock,
     Clocks,
@@ -21,11 +21,11 @@ from ptosim.engine.watch.clocks import (
 from ptosim.engine.watch.report import FlagKey, Reporter
 from ptosim.engine.watch.shadow import Footprint
 from ptosim.ground.ir.core import Operation
-from ptosim.ground.isa.alignment import Passes
+from ptosim.ground.isa.targets import Passes
 from ptosim.ground.records import NamedTuple, dataclass
 from ptosim.machine import signals
 from ptosim.machine.core import Core, Machine
-from ptosim.machine.effects.row import library_events
+from ptosim.machine.effects.storage import library_events
 from ptosim.ops.base.binding import Binding
 from ptosim.ops.base.orders import (
     Barrier,

@@ -15,7 +15,7 @@ import numpy as np
 from ptosim.engine.watch.tally import Codes, Rows, Tally, are_within, is_within
 from ptosim.ground.isa.conversions import conversion, saturation
 from ptosim.machine.numbers.fixpipe import scale_of
-from ptosim.machine.storage import POISON
+from ptosim.machine.pages import POISON
 from ptosim.machine.tile import Tile
 from ptosim.ops.base.binding import Binding
 from ptosim.ops.cube.outward import is_scaled, scalar_scale

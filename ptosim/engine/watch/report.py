@@ -5,22 +5,20 @@ from __future__ import annotations
 from typing import Any
 
 from ptosim.engine.core.bound import Inst
-from ptosim.engine.watch.access import Access
-from ptosim.engine.watch.clocks import EVERY, Clocks
+from ptosim.engine.watch.access import EVERY, Access, Clocks
 from ptosim.engine.watch.definedness import Cause, Step, Trail
 from ptosim.engine.watch.repair import Nesting, Repairs, is_inserted, mistaken, moved_out
 from ptosim.engine.watch.shadow import Atom, Entry, Footprint
 from ptosim.ground.diagnostics.model import Diagnostic, Label, Sink
 from ptosim.ground.ir.core import Operation
 from ptosim.ground.ir.program import ResolvedModule
-from ptosim.ground.isa.alignment import Alignment
 from ptosim.ground.isa.schema import EXECUTED
-from ptosim.ground.isa.targets import MachineDef
+from ptosim.ground.isa.targets import Alignment, MachineDef
 from ptosim.ground.records import dataclass, replace
 from ptosim.ground.source import Span
 from ptosim.machine.core import Core, Machine
 from ptosim.machine.effects.account import CLOBBERED, DEFINED, HIDDEN, PADDING, REGISTER, SCRATCHED
-from ptosim.machine.effects.row import written_name
+from ptosim.machine.effects.storage import written_name
 
 FlagKey = tuple[int, str, str, int]
 """A flag of a core: the core, the pipes that set and wait for it, its event id."""

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from ptosim.engine.core.bound import Kind
-from ptosim.engine.watch.clocks import READS, Agent, Clock
+from ptosim.engine.watch.access import READS, Agent, Clock
 from ptosim.engine.watch.lines import ScalarLines
 from ptosim.engine.watch.marks import NOBODY, Noted, takes_over
 from ptosim.engine.watch.monitor import Monitor

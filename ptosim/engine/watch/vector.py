@@ -12,8 +12,7 @@ from typing import Any
 import numpy as np
 
 from ptosim.engine.core.bound import Inst, Kind
-from ptosim.engine.watch.access import Access, Fed, loads_used_whole, stores_fed
-from ptosim.engine.watch.clocks import Agent
+from ptosim.engine.watch.access import Access, Agent, Fed, loads_used_whole, stores_fed
 from ptosim.engine.watch.definedness import Trail, without_values
 from ptosim.engine.watch.marks import Marks
 from ptosim.engine.watch.region_log import (
@@ -33,12 +32,11 @@ from ptosim.engine.watch.region_log import (
 from ptosim.engine.watch.shadow import Entry, Footprint, Shadow
 from ptosim.ground.ir.core import Operation
 from ptosim.ground.ir.types import REGISTER_BYTES, PtrType
-from ptosim.ground.isa.alignment import Alignment, alignment_of
+from ptosim.ground.isa.targets import Alignment, alignment_of
 from ptosim.ground.records import replace
 from ptosim.machine.core import Core
 from ptosim.machine.effects.account import DEFINED, TAINTED
-from ptosim.machine.effects.row import written_name
-from ptosim.machine.effects.storage import allocation_of
+from ptosim.machine.effects.storage import allocation_of, written_name
 from ptosim.machine.effects.strided import MAX_RUNS, Strided, runs_of
 from ptosim.machine.vector import VectorWindow
 

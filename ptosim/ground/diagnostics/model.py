@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from enum import IntEnum, StrEnum
 from typing import Any
 
-from ptosim.ground.diagnostics.boards import rule_of
 from ptosim.ground.diagnostics.catalog import Standing, board_numbers, standings
 from ptosim.ground.errors import IsaDataError, PtosimError
 from ptosim.ground.isa.dates import DEFAULT_DATE, holds
@@ -123,6 +122,8 @@ class Diagnostic(Shown):
     @property
     def rule_id(self) -> str | None:
         """The rule of boards that it tells (`ptosim explain A08`); None for most findings."""
+        from ptosim.ground.diagnostics.boards import rule_of  # most runs tell nothing
+
         labels = (label.text for label in self.labels)
         sides = [self.context.get(side) for side in ("first", "second")]
         pipes = (f"{s['op']} on PIPE_{s['pipe']}" for s in sides if isinstance(s, dict))

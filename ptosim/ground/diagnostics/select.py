@@ -8,8 +8,8 @@ from typing import Any
 
 from ptosim.ground.diagnostics.model import Diagnostic
 from ptosim.ground.errors import UsageError
-from ptosim.ground.nearest import nearest
 from ptosim.ground.records import dataclass
+from ptosim.ground.words import nearest
 
 _WORD = re.compile(r"PTO\d{0,4}")
 

@@ -16,8 +16,8 @@ from ptosim.ground.source import Source, Span
 
 if TYPE_CHECKING:
     from ptosim.ground.ir.types import Type
-    from ptosim.ground.isa.alignment import Passes
     from ptosim.ground.isa.schema import OpDef, OperandDef, ScratchUse, Variant
+    from ptosim.ground.isa.targets import Passes
 
 
 @dataclass(slots=True, eq=False)

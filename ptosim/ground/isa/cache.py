@@ -5,6 +5,7 @@ data are derived anew each time. `marshal` reads plain data and, unlike pickle, 
 
 from __future__ import annotations
 
+import builtins
 import contextlib
 import hashlib
 import marshal
@@ -13,13 +14,15 @@ import re
 import stat
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, NoReturn, TypeVar
 
-from ptosim.ground.errors import IsaDataError
-from ptosim.ground.version import __version__
+from ptosim.ground import __version__
+from ptosim.ground.errors import IsaDataError, UsageError
+from ptosim.ground.limits import current
 
 Data = TypeVar("Data")
 
@@ -213,3 +216,69 @@ def read_folder(folder: str) -> dict[str, TomlTable]:
 def toml_names(folder: str) -> list[str]:
     """Return the TOML files of a folder of `isa/`, as names that `read_toml` takes, sorted."""
     return sorted(f"{folder}/{p.name}" for p in (isa_directory() / folder).glob("*.toml"))
+
+
+# The files of this installation, as a key of what is derived from them and kept.
+
+Files = tuple[tuple[str, int, int], ...]
+"""Name, time of the last change and size of each."""
+
+
+@lru_cache(maxsize=4)
+def installed(*rooms: str) -> Files | None:
+    """Return the files of some rooms of the package, without a name all of them and the data:
+    whoever changes a line, or installs another version, gets others. None where they cannot be
+    listed: in an archive, or without the data."""
+    with contextlib.suppress(OSError):
+        if rooms:
+            return _files([str(_PACKAGE / room) for room in rooms])
+        return _files([str(_PACKAGE), str(isa_directory())])
+    return None
+
+
+def _files(folders: list[str]) -> Files:
+    found: list[tuple[str, int, int]] = []
+    while folders:
+        with os.scandir(folders.pop()) as entries:
+            for entry in entries:
+                if entry.name.endswith((".py", ".toml", ".lark")):
+                    status = entry.stat()
+                    found.append((entry.path, status.st_mtime_ns, status.st_size))
+                elif entry.name != "__pycache__" and entry.is_dir():
+                    folders.append(entry.path)
+    return tuple(sorted(found))
+
+
+# Python of the caller: functions, files and lines that ptosim executes and did not write.
+
+
+class Left(Exception):
+    """Python of the caller wanted to end the process."""
+
+
+@contextmanager
+def of_the_caller() -> Iterator[None]:
+    """Let what happens inside fail, and nothing more: `sys.exit` in a function of the caller is a
+    fault of that function, and what it was called for has a word to say on it. Raises Left;
+    UsageError where the limits are those for strangers."""
+    if not current().trusts:
+        raise UsageError(
+            "Python of the caller is not executed with --untrusted",
+            help="leave the option away if the file is yours",
+        )
+    kept = {name: getattr(builtins, name) for name in ("exit", "quit") if hasattr(builtins, name)}
+    try:
+        for name in kept:  # those of the interpreter close standard input, which others read
+            setattr(builtins, name, _leave)
+        yield
+    except SystemExit as stop:
+        raise Left(f"it ends the process ({stop.code!r:.40})") from stop
+    except GeneratorExit as stop:
+        raise Left("it raises GeneratorExit") from stop
+    finally:
+        for name, function in kept.items():
+            setattr(builtins, name, function)
+
+
+def _leave(code: object = None) -> NoReturn:
+    raise SystemExit(code)

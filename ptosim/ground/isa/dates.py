@@ -15,8 +15,8 @@ from typing import Any
 
 from ptosim.ground.errors import UsageError
 from ptosim.ground.isa.cache import read_toml, toml_names
-from ptosim.ground.nearest import nearest
 from ptosim.ground.records import dataclass, field
+from ptosim.ground.words import nearest
 
 DATES = ("2026-04", "2026-08", "2026-09")
 """In order: PTOAS 0.27, PTOAS of 2026-08-21, and 0.64 as far as its changes are reported."""

@@ -8,8 +8,8 @@ from typing import Any
 from ptosim.ground.diagnostics.model import Diagnostic, Sink, finding
 from ptosim.ground.ir.core import Clause, Operand, Operation, Tok
 from ptosim.ground.isa.schema import OpDef, OperandDef, Variant, enums
-from ptosim.ground.nearest import nearest
 from ptosim.ground.source import Source, Span
+from ptosim.ground.words import nearest
 
 Assign = Callable[[tuple[OperandDef, ...], list[Operand]], "dict[str, Any] | None"]
 Fits = Callable[[OperandDef, Operand], bool]

@@ -23,9 +23,9 @@ from ptosim.ground.ir.types import (
 )
 from ptosim.ground.isa.dates import DATES, comes_later, holds
 from ptosim.ground.isa.targets import machine
-from ptosim.ground.nearest import nearest
 from ptosim.ground.records import replace
 from ptosim.ground.source import Source, Span
+from ptosim.ground.words import nearest
 from ptosim.language.bind.units import dominated, labels_of
 from ptosim.language.syntax.parser import ParsedType, parse_type
 from ptosim.language.syntax.tile_types import DatedPart

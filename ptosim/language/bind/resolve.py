@@ -22,7 +22,7 @@ from ptosim.ground.isa.rows import isa
 from ptosim.ground.isa.schema import OpDef, Variant, dtype
 from ptosim.ground.records import replace
 from ptosim.ground.source import Span
-from ptosim.ground.whole_numbers import whole
+from ptosim.ground.words import whole
 from ptosim.language.bind import bind
 from ptosim.language.bind.names import compatible, named_results, type_difference
 from ptosim.language.bind.structured import WITHOUT_OPERAND_LISTS, Structured

@@ -13,8 +13,8 @@ from ptosim.ground.ir.core import Block, Jump, Node, Operand, Operation, Tok
 from ptosim.ground.ir.program import Function
 from ptosim.ground.ir.types import ErrorType, ScalarType, Type, VectorType
 from ptosim.ground.isa.schema import dtype
-from ptosim.ground.nearest import nearest
 from ptosim.ground.source import Span
+from ptosim.ground.words import nearest
 from ptosim.language.bind.names import Naming, compatible
 from ptosim.language.bind.units import jumps
 

@@ -13,9 +13,9 @@ from ptosim.ground.isa.cache import read_toml
 from ptosim.ground.isa.dates import comes_later
 from ptosim.ground.isa.rows import isa
 from ptosim.ground.isa.schema import OpDef
-from ptosim.ground.nearest import nearest
 from ptosim.ground.records import NamedTuple, replace
 from ptosim.ground.source import Source, Span
+from ptosim.ground.words import nearest
 
 # Names of operations that a date has and this version does not have yet, from `isa/names.toml`.
 

@@ -11,15 +11,14 @@ from ptosim.ground.ir.attributes import number_of
 from ptosim.ground.ir.core import Operand, Operation, Value
 from ptosim.ground.ir.program import Function, ResolvedModule
 from ptosim.ground.ir.types import AbstractTileType, MultiTileType, TileType
-from ptosim.ground.isa.alignment import Passes, passes_rows
+from ptosim.ground.isa.targets import Passes, passes_rows
 from ptosim.ground.records import dataclass, replace
 from ptosim.ground.source import Source
 from ptosim.language.place.planner import Placement, place
 from ptosim.language.place.sides import queue_of
 from ptosim.language.verify.operands import constant, operand_span
 from ptosim.language.verify.rule_views import environment, holds
-from ptosim.machine.effects.row import access_entry
-from ptosim.machine.effects.storage import operand_value, root_of, slot_of
+from ptosim.machine.effects.storage import access_entry, operand_value, root_of, slot_of
 
 # Operands of one operation that must not share bytes, wherever they are: the assembler's planner
 # refuses a placement in which they do, the program's own addresses too.

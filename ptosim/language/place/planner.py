@@ -22,7 +22,7 @@ from ptosim.ground.records import dataclass, field
 from ptosim.ground.source import Source, Span
 from ptosim.language.place.reuse import Buffer, Lifetime, lifetimes, pack
 from ptosim.language.verify.rule_views import environment, evaluate
-from ptosim.machine.effects.row import is_uncounted, named_values
+from ptosim.machine.effects.storage import is_uncounted, named_values
 
 # What is wrong with an address that the program gives a tile.
 

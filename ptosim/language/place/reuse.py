@@ -17,8 +17,7 @@ from ptosim.ground.ir.program import Function
 from ptosim.ground.ir.types import TileType
 from ptosim.ground.isa.schema import Role
 from ptosim.ground.records import dataclass, field
-from ptosim.machine.effects.row import is_inert, named_values
-from ptosim.machine.effects.storage import is_storage, joined
+from ptosim.machine.effects.storage import is_inert, is_storage, joined, named_values
 
 # From where to where in a function the storage of each planned tile is in use.
 #

@@ -21,7 +21,7 @@ from ptosim.language.frontend import Front
 from ptosim.language.place.scopes import write as write_inferred
 from ptosim.language.syntax.parser import parse
 from ptosim.language.verify.verify import verify
-from ptosim.machine.storage import argument_dtype
+from ptosim.machine.pages import argument_dtype
 
 _DEFAULT_SHAPE = (16, 64)
 _GROUP = 32

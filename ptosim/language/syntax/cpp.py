@@ -13,7 +13,7 @@ import re
 from collections.abc import Callable
 
 from ptosim.ground.records import dataclass, replace
-from ptosim.ground.whole_numbers import whole
+from ptosim.ground.words import whole
 
 _CALL = re.compile(
     r"^(?P<indent>\s*)(?:(?:(?:const\s+)?(?:pto::)?(?:RecordEvent|auto)\s+)?(?P<event>\w+)\s*=\s*)?"

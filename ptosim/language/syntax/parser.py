@@ -14,8 +14,8 @@ from ptosim.ground.diagnostics.model import Sink, finding
 from ptosim.ground.ir.core import MAX_SPELLED, REFUSED, TOO_LONG, Attr, Module, Node, Operation, Tok
 from ptosim.ground.ir.types import ErrorType, ScalarType, Type
 from ptosim.ground.isa.schema import dtypes
-from ptosim.ground.nearest import nearest
 from ptosim.ground.source import Source, Span
+from ptosim.ground.words import nearest
 from ptosim.language.syntax.builder import Builder, node, placed
 from ptosim.language.syntax.driver import VALUE, Driver, Recovery, grammar_driver, load_tables
 from ptosim.language.syntax.scanner import PatternScanner, ProgramScanner

@@ -11,7 +11,7 @@ from typing import Any
 
 from ptosim.ground.ir import attributes
 from ptosim.ground.ir.core import Attr, Block, Node, Operation, Tok
-from ptosim.ground.whole_numbers import whole
+from ptosim.ground.words import whole
 
 QUIET = ("operandSegmentSizes", "operand_segment_sizes")
 """How many operands each name has in the quoted form, where that is not plain."""

@@ -17,8 +17,7 @@ from ptosim.ground.ir.core import Attr, Block, Kept, Module, Node, Operand, Oper
 from ptosim.ground.records import NamedTuple, replace
 from ptosim.ground.source import Source, Span
 from ptosim.language.syntax.parser import parse
-from ptosim.machine.effects.row import forget_roles
-from ptosim.machine.effects.storage import forget_handed_on
+from ptosim.machine.effects.storage import forget_handed_on, forget_roles
 
 _HEAD, _TAIL = "func.func @f() { //", "\n}\n"
 _MOST = 1 << 14

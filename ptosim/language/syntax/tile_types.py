@@ -21,9 +21,8 @@ from ptosim.ground.ir.types import (
 )
 from ptosim.ground.isa.cache import TomlTable, read_toml
 from ptosim.ground.isa.schema import dtypes, packed_vector
-from ptosim.ground.nearest import nearest
 from ptosim.ground.records import NamedTuple
-from ptosim.ground.whole_numbers import whole
+from ptosim.ground.words import nearest, whole
 
 # Pieces of type texts: dimensions, spaces, element types, and what a date says of them.
 

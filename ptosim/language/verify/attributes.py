@@ -13,8 +13,8 @@ from ptosim.ground.ir.types import TileType, Type
 from ptosim.ground.isa.conversions import conversion_name, conversions
 from ptosim.ground.isa.schema import AttrDef, ElementRule, OpDef, Status, enums
 from ptosim.ground.isa.targets import architecture
-from ptosim.ground.nearest import nearest
 from ptosim.ground.source import Source, Span
+from ptosim.ground.words import nearest
 from ptosim.language.verify.operands import no_member, other_date, other_enum
 from ptosim.language.verify.rule_views import holds
 

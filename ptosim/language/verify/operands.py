@@ -12,8 +12,8 @@ from ptosim.ground.ir.core import Clause, Node, Operand, Operation, Tok, Value
 from ptosim.ground.ir.types import MemRefType, VectorType, ViewType
 from ptosim.ground.isa.dates import holds
 from ptosim.ground.isa.schema import OpDef, OperandDef, enums
-from ptosim.ground.nearest import nearest
 from ptosim.ground.source import Source, Span
+from ptosim.ground.words import nearest
 from ptosim.language.bind.bind import operand_kinds
 from ptosim.language.bind.written import (
     count_indices,

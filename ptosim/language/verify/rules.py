@@ -14,7 +14,7 @@ from ptosim.ground.ir.types import BLOCK_BITS, DType, ScalarType, StructType, Ti
 from ptosim.ground.isa.conversions import LaneConversion, conversion, lane_conversion, simt_rounding
 from ptosim.ground.isa.schema import enums
 from ptosim.ground.records import dataclass, replace
-from ptosim.machine.tile import box_shape
+from ptosim.machine.layout import box_shape
 
 
 class Fault(str):

@@ -13,7 +13,7 @@ from typing import Any
 
 from ptosim.ground.ir.attributes import numbers
 from ptosim.ground.records import NamedTuple
-from ptosim.ground.whole_numbers import whole
+from ptosim.ground.words import whole
 from ptosim.language.verify.rules import Fault, predicate
 
 

@@ -42,8 +42,8 @@ from ptosim.language.place.sides import (
 )
 from ptosim.language.verify.checks.functions import callees_of
 from ptosim.language.verify.operands import constant
-from ptosim.machine.core import MAX_THREADS
 from ptosim.machine.effects.storage import operand_value, root_of
+from ptosim.machine.vector import MAX_THREADS
 
 HELPER = "pto.tileop.helper"
 """Marks the body of one tile operation, a function that is called as one."""

@@ -27,7 +27,7 @@ from ptosim.language.rewrite import abstract
 from ptosim.launch import arguments
 from ptosim.launch.dry_run import follow
 from ptosim.machine.core import Core
-from ptosim.machine.effects.row import bound_values, is_inert
+from ptosim.machine.effects.storage import bound_values, is_inert
 from ptosim.machine.tile import TileRef
 from ptosim.time.report import trace
 from ptosim.time.report.totals import CostReport

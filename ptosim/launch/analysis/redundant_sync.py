@@ -17,7 +17,7 @@ from ptosim.language.frontend import Front, FrontOptions, run_frontend
 from ptosim.language.rewrite.abstract import Edit, edited, line_of
 from ptosim.launch.dry_run import follow
 from ptosim.launch.program import LoadedProgram
-from ptosim.machine.effects.row import flag_key
+from ptosim.machine.effects.storage import flag_key
 
 MAX_CANDIDATES = 200
 

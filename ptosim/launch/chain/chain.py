@@ -14,10 +14,9 @@ from ptosim.ground.diagnostics.model import DescriptionError, Diagnostic, Sink, 
 from ptosim.ground.errors import UsageError
 from ptosim.ground.ir.core import Value
 from ptosim.ground.ir.types import MemRefType, PtrType, ScalarType
-from ptosim.ground.nearest import nearest
 from ptosim.ground.records import NamedTuple, dataclass
 from ptosim.ground.source import Span
-from ptosim.ground.whole_numbers import MOST_BITS
+from ptosim.ground.words import MOST_BITS, nearest
 from ptosim.language.place.cores import peer_functions
 from ptosim.launch import array_files as values
 from ptosim.launch.arguments import Alias, array_argument, scalar_argument
@@ -27,7 +26,7 @@ from ptosim.launch.compare import Choices
 from ptosim.launch.description import Tolerance
 from ptosim.launch.program import LoadedProgram
 from ptosim.launch.sources import described
-from ptosim.machine.storage import POISON, native
+from ptosim.machine.pages import POISON, native
 
 _OPERATORS: dict[type, Callable[[int, int], int]] = {
     ast.Add: lambda a, b: a + b,

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from ptosim.engine.core.execute import executing
+from ptosim.engine.core.binder import executing
 from ptosim.engine.watch.monitor import Monitor
 from ptosim.engine.watch.reach import GlobalUse, global_uses
 from ptosim.ground import progress
@@ -26,7 +26,7 @@ from ptosim.launch.description import Tolerance
 from ptosim.launch.launch import Launch
 from ptosim.launch.prepared import RunOptions
 from ptosim.launch.program import LoadedProgram
-from ptosim.machine.storage import from_bytes, to_bytes
+from ptosim.machine.pages import from_bytes, to_bytes
 from ptosim.time.report.totals import CostReport
 
 

@@ -16,7 +16,7 @@ from ptosim.ground.ir.types import BLOCK_BITS
 from ptosim.ground.isa.schema import Role, ScratchEffect
 from ptosim.ground.records import NamedTuple, dataclass, field, replace
 from ptosim.machine.core import Core
-from ptosim.machine.effects.row import (
+from ptosim.machine.effects.storage import (
     READ,
     access_entry,
     bound_values,
@@ -34,7 +34,8 @@ from ptosim.machine.effects.strided import (
     tile_bytes,
     view_bytes,
 )
-from ptosim.machine.tile import TileRef, round_up, tile_ref
+from ptosim.machine.layout import round_up
+from ptosim.machine.tile import TileRef, tile_ref
 from ptosim.machine.values import GmView, Memory, Pointer
 
 UNDEFINED, DEFINED, PADDING, CLOBBERED, SCRATCHED, HIDDEN, TAINTED = range(7)

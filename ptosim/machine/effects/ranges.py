@@ -11,11 +11,11 @@ import numpy as np
 from ptosim.ground.ir.core import Operation
 from ptosim.ground.isa.schema import Role
 from ptosim.ground.records import NamedTuple
+from ptosim.machine.affine import Unknown
 from ptosim.machine.effects.account import Bound
-from ptosim.machine.effects.row import READ, bound_values, roles
+from ptosim.machine.effects.storage import READ, bound_values, roles
 from ptosim.machine.effects.strided import Strided
 from ptosim.machine.tile import TileRef
-from ptosim.machine.unknown import Unknown
 from ptosim.machine.values import GmView, Memory, Pointer
 
 Range = tuple[Memory, int, int]

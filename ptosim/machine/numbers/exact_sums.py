@@ -162,7 +162,7 @@ def _close(
     wide: np.ndarray,
 ) -> None:
     """Put exact sums where `wide` leaves elements of the result open."""
-    if np.count_nonzero(wide) <= max(1, wide.size >> 10):
+    if np.count_nonzero(wide) <= max(1, wide.size >> 11):
         return _one_by_one(left, right, result, wide)
     _of_whole_numbers(left, right, total, lengths, result, wide)
     if not _few(wide) and _help(left, right, total, wide):

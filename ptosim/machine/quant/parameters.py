@@ -13,8 +13,8 @@ from numpy.typing import DTypeLike
 
 from ptosim.ground.errors import IsaDataError, UsageError
 from ptosim.ground.isa.cache import read_toml
-from ptosim.ground.nearest import nearest
 from ptosim.ground.records import dataclass
+from ptosim.ground.words import nearest
 
 # Types of quantised values: integers of 2 to 32 bits, narrow floats, block scales.
 

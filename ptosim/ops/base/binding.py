@@ -34,7 +34,8 @@ from ptosim.machine.effects.strided import (
     strided,
 )
 from ptosim.machine.gm import GmBuffer, ViewSpec, strided_view
-from ptosim.machine.tile import Tile, TileRef, round_up
+from ptosim.machine.layout import round_up
+from ptosim.machine.tile import Tile, TileRef
 from ptosim.machine.values import GmView
 from ptosim.ops.base.orders import Sync
 

@@ -18,14 +18,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import ptosim.ops as package
-from ptosim.ground.installed import installed
 from ptosim.ground.ir.core import Operand, Operation
 from ptosim.ground.ir.types import TileType
-from ptosim.ground.isa.cache import cached
+from ptosim.ground.isa.cache import cached, installed
 from ptosim.ground.isa.dates import Profile
 from ptosim.ground.isa.rows import isa
 from ptosim.ops.base.binding import OpFault
-from ptosim.ops.base.context import Action, ValueContext
+from ptosim.ops.base.orders import Action, ValueContext
 
 if TYPE_CHECKING:
     from ptosim.ops.base.binding import Binding

@@ -21,10 +21,11 @@ from ptosim.ground.ir.types import PackedDType
 from ptosim.ground.isa.conversions import conversion_name
 from ptosim.ground.records import replace
 from ptosim.machine.effects.strided import Touch
+from ptosim.machine.layout import round_up
 from ptosim.machine.numbers.matmul import operand, product, scaled
 from ptosim.machine.numbers.rounding import keep_mantissa
-from ptosim.machine.storage import POISON
-from ptosim.machine.tile import Tile, round_up, tile_ref
+from ptosim.machine.pages import POISON
+from ptosim.machine.tile import Tile, tile_ref
 from ptosim.ops.base.binding import Binding, OpFault, check_place, flat_bytes, tile_array
 from ptosim.ops.base.functions import Commit, kernel, nothing
 

@@ -10,7 +10,7 @@ import numpy as np
 from ptosim.ground.ir.types import DType
 from ptosim.ground.isa.conversions import conversion_name
 from ptosim.machine.numbers.fixpipe import Activation, Rules, fixed
-from ptosim.machine.storage import view_dtype
+from ptosim.machine.pages import view_dtype
 from ptosim.machine.tile import Tile
 from ptosim.ops.base.binding import Binding, GmAccess, OpFault, owned_tile, tile_array, vector_cores
 from ptosim.ops.base.functions import Commit, kernel, nothing

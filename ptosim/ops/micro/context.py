@@ -22,13 +22,12 @@ from ptosim.ground.ir.types import (
     VRegType,
 )
 from ptosim.ground.records import NamedTuple, dataclass, field
+from ptosim.machine.affine import NeedsValue, Unknown
 from ptosim.machine.core import Core
-from ptosim.machine.logical import first_lanes, lane_dtype
-from ptosim.machine.storage import view_dtype
-from ptosim.machine.unknown import NeedsValue, Unknown
-from ptosim.machine.vector import Mask, mask_of_bits
+from ptosim.machine.pages import view_dtype
+from ptosim.machine.vector import Mask, first_active, lane_dtype, mask_of_bits
 from ptosim.ops.base.binding import OpFault, typed_scalar
-from ptosim.ops.base.context import Context, computed, several, taker
+from ptosim.ops.base.orders import Context, computed, several, taker
 from ptosim.ops.micro.hazards import RegionPlace
 
 # What a vector instruction does to the registers of many rounds of a loop at once.
@@ -426,7 +425,7 @@ def _registers(ctx: VectorContext) -> list[tuple[str, Type]]:
 
 def _every_lane(type_: Type) -> object:
     if isinstance(type_, VirtualMaskType):
-        return first_lanes(type_.lanes, type_.lanes)
+        return first_active(type_.lanes, type_.lanes)
     return _EVERY_LANE
 
 
@@ -435,7 +434,7 @@ def _empty(ctx: VectorContext, name: str, type_: Type) -> object:
     if isinstance(type_, MaskType):
         return Mask(0)
     if isinstance(type_, VirtualMaskType):
-        return first_lanes(type_.lanes, 0)
+        return first_active(type_.lanes, 0)
     if isinstance(type_, VirtualVRegType):
         return np.zeros(type_.lanes, lane_dtype(type_.elem))
     lanes = ctx.lanes(name)

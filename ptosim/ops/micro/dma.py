@@ -21,7 +21,7 @@ from ptosim.ground.ir.types import ScalarType
 from ptosim.ground.records import NamedTuple
 from ptosim.machine.core import SLOT_LOOPS, SLOT_STORES, Core
 from ptosim.machine.gm import reach
-from ptosim.machine.storage import view_dtype
+from ptosim.machine.pages import view_dtype
 from ptosim.ops.base.binding import Binding, OpFault, typed_scalar
 from ptosim.ops.base.functions import STATE, Commit, kernel, nothing
 from ptosim.ops.micro.modes import StoreMode

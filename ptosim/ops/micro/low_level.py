@@ -14,8 +14,8 @@ import numpy as np
 
 from ptosim.machine.core import SLOT_LOOPS, SLOT_STORES, Core
 from ptosim.ops.base.binding import Binding
-from ptosim.ops.base.context import Action, ValueContext
 from ptosim.ops.base.functions import STATE, Commit, kernel, nothing, value
+from ptosim.ops.base.orders import Action, ValueContext
 from ptosim.ops.micro.dma import (
     Copy,
     check_sizes,

@@ -17,7 +17,7 @@ from ptosim.ground.records import NamedTuple
 from ptosim.machine.gm import reach
 from ptosim.machine.numbers import matmul
 from ptosim.machine.numbers.rounding import keep_mantissa
-from ptosim.machine.storage import unpack_nibbles, view_dtype
+from ptosim.machine.pages import unpack_nibbles, view_dtype
 from ptosim.machine.values import near
 from ptosim.ops.base.binding import Binding, OpFault
 from ptosim.ops.base.functions import Commit, kernel, nothing

@@ -18,12 +18,12 @@ from ptosim.machine.core import SLOT_MASKS, SLOT_STORES, Core
 from ptosim.machine.numbers import lanes as numerics
 from ptosim.machine.numbers.lanes import of
 from ptosim.machine.numbers.vcvt import PAIRS_OF_CODES, Conversion, truncation, vector_conversion
-from ptosim.machine.storage import view_dtype
+from ptosim.machine.pages import view_dtype
 from ptosim.machine.tile import TileRef
 from ptosim.machine.values import GmView, Pointer
 from ptosim.machine.vector import LOADS, STORES
-from ptosim.ops.base.context import Action, ValueContext
 from ptosim.ops.base.functions import support, value, vector
+from ptosim.ops.base.orders import Action, ValueContext
 from ptosim.ops.micro.context import Function, Run, VectorContext
 
 COUNT_MODE = 1 << 56

@@ -16,7 +16,7 @@ from ptosim.ground.isa.conversions import conversion_name
 from ptosim.machine.effects.strided import Level
 from ptosim.machine.numbers.fixpipe import Activation, clipped, fixed, whole, word_of_scale
 from ptosim.machine.numbers.formats import FORMATS
-from ptosim.machine.storage import pack_nibbles, view_dtype
+from ptosim.machine.pages import pack_nibbles, view_dtype
 from ptosim.machine.values import Pointer
 from ptosim.ops.base.binding import Binding, OpFault
 from ptosim.ops.base.functions import Commit, kernel, nothing

@@ -16,7 +16,7 @@ from ptosim.machine.effects.account import Effects
 from ptosim.machine.effects.strided import Touch
 from ptosim.machine.numbers.lanes import is_float
 from ptosim.machine.numbers.sorting import merge_order, sorted_order, until_one_is_empty
-from ptosim.machine.storage import view_dtype
+from ptosim.machine.pages import view_dtype
 from ptosim.machine.vector import Mask
 from ptosim.ops.base.binding import Binding, typed_scalar
 from ptosim.ops.base.functions import Commit, kernel, nothing, vector

@@ -13,8 +13,9 @@ from ptosim.ground.records import NamedTuple
 from ptosim.machine.core import Core, Machine
 from ptosim.machine.effects.strided import Level, Touch, Touches
 from ptosim.machine.gm import byte_steps
-from ptosim.machine.storage import pack_nibbles, unpack_nibbles, view_dtype
-from ptosim.machine.tile import TileRef, round_up
+from ptosim.machine.layout import round_up
+from ptosim.machine.pages import pack_nibbles, unpack_nibbles, view_dtype
+from ptosim.machine.tile import TileRef
 from ptosim.machine.values import GmView, Pointer
 from ptosim.ops.base.binding import Binding, outside_space
 

@@ -21,10 +21,10 @@ from ptosim.ground.isa.dates import Profile
 from ptosim.ground.records import dataclass
 from ptosim.machine.core import SLOT_MASKS, Core
 from ptosim.machine.numbers import lanes as numerics
-from ptosim.machine.storage import view_dtype
+from ptosim.machine.pages import view_dtype
 from ptosim.ops.base.binding import Binding
-from ptosim.ops.base.context import Action, ValueContext
 from ptosim.ops.base.functions import STATE, Commit, kernel, nothing, support, value
+from ptosim.ops.base.orders import Action, ValueContext
 from ptosim.ops.micro.modes import COUNT_MODE, EVERY_LANE, set_control
 from ptosim.ops.micro.pointers import Place, place, reads, require, writes
 

@@ -24,8 +24,8 @@ from ptosim.machine.vector import (
     lanes_of,
     mask_of_bits,
 )
-from ptosim.ops.base.context import constant
 from ptosim.ops.base.functions import vector
+from ptosim.ops.base.orders import constant
 from ptosim.ops.micro.access import Address, address, element_bytes, loader, write
 from ptosim.ops.micro.context import Counted, Known, Load, Run, Store, VectorContext, with_rows
 

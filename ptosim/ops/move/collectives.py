@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from ptosim.machine.storage import view_dtype
+from ptosim.machine.pages import view_dtype
 from ptosim.machine.tile import TileRef
 from ptosim.ops.base.binding import Binding, GmAccess, OpFault
 from ptosim.ops.base.functions import Commit, kernel

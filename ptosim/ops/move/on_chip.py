@@ -9,8 +9,9 @@ from typing import Any
 import numpy as np
 
 from ptosim.ground.ir.types import BLOCK_BITS
-from ptosim.machine.storage import POISON, pack_nibbles, view_dtype
-from ptosim.machine.tile import Tile, round_up
+from ptosim.machine.layout import round_up
+from ptosim.machine.pages import POISON, pack_nibbles, view_dtype
+from ptosim.machine.tile import Tile
 from ptosim.ops.base.binding import Binding, GmAccess, OpFault, owned_tile, tile_array
 from ptosim.ops.base.functions import Commit, kernel, nothing
 from ptosim.ops.move.transfer import (
@@ -32,7 +33,7 @@ from ptosim.ops.move.transfer import (
     to_logical,
     warn_pair,
 )
-from ptosim.ops.tile.rearrange import pad_pattern
+from ptosim.ops.tile.fill import pad_pattern
 
 _BIAS_SOURCES = {
     "a2a3": {"f32": ("f32", "f16"), "i32": ("i32",)},

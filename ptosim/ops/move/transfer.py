@@ -17,8 +17,9 @@ import numpy as np
 from ptosim.ground.ir.types import BLOCK_BITS
 from ptosim.ground.records import dataclass
 from ptosim.machine.gm import byte_steps, reach
-from ptosim.machine.storage import unpack_nibbles
-from ptosim.machine.tile import Tile, round_up
+from ptosim.machine.layout import round_up
+from ptosim.machine.pages import unpack_nibbles
+from ptosim.machine.tile import Tile
 from ptosim.ops.base.binding import Binding, GmAccess, OpFault, check_elements, tile_array
 from ptosim.ops.base.functions import Commit
 

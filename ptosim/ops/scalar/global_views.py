@@ -8,14 +8,14 @@ import numpy as np
 
 from ptosim.ground.diagnostics.model import UnsupportedError, finding
 from ptosim.ground.ir.types import DType, MemRefType, PtrType, ScalarType, Type, ViewType
+from ptosim.machine.affine import NeedsValue, Unknown
 from ptosim.machine.core import Core, Machine
 from ptosim.machine.gm import ViewSpec, addresses, five_dims, view_spec
-from ptosim.machine.storage import view_dtype
-from ptosim.machine.unknown import NeedsValue, Unknown
+from ptosim.machine.pages import view_dtype
 from ptosim.machine.values import GmView, Pointer
 from ptosim.ops.base.binding import OpFault
-from ptosim.ops.base.context import Action, ValueContext
 from ptosim.ops.base.functions import value
+from ptosim.ops.base.orders import Action, ValueContext
 from ptosim.ops.scalar.numbers import wrap
 
 

@@ -24,8 +24,8 @@ from ptosim.machine.affine import Affine
 from ptosim.machine.core import SLOT_BLOCK, SLOT_BLOCK_NUM, SLOT_SUBBLOCK, SLOT_SUBBLOCK_NUM
 from ptosim.machine.numbers.lanes import COMPARISONS, of_numbers
 from ptosim.machine.numbers.rounding import multiply_add
-from ptosim.ops.base.context import Action, ValueContext, computed
 from ptosim.ops.base.functions import value
+from ptosim.ops.base.orders import Action, ValueContext, computed
 
 Function = Callable[..., Any]
 Maker = Callable[[DType, DType], Function]

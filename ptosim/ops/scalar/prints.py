@@ -17,11 +17,11 @@ import numpy as np
 from ptosim.ground.ir.types import DType
 from ptosim.machine.core import Core
 from ptosim.machine.numbers.formats import decode, lookup
-from ptosim.machine.storage import unpack_nibbles
+from ptosim.machine.pages import unpack_nibbles
 from ptosim.machine.tile import Tile, TileRef
 from ptosim.ops.base.binding import Binding, GmAccess, OpFault, tile_array, typed_scalar
-from ptosim.ops.base.context import Action, ValueContext
 from ptosim.ops.base.functions import Commit, kernel, value
+from ptosim.ops.base.orders import Action, ValueContext
 
 # Width and digits after the point of the library's print formats.
 _FORMATS = {

@@ -14,13 +14,13 @@ import numpy as np
 
 from ptosim.ground.ir.core import Operand
 from ptosim.ground.ir.types import DType, LocalArrayType, ScalarType, StructType
+from ptosim.machine.affine import Unknown
 from ptosim.machine.core import Core
-from ptosim.machine.storage import POISON, view_dtype
-from ptosim.machine.unknown import Unknown
+from ptosim.machine.pages import POISON, view_dtype
 from ptosim.machine.values import Cells
 from ptosim.ops.base.binding import OpFault
-from ptosim.ops.base.context import Action, ValueContext
 from ptosim.ops.base.functions import value
+from ptosim.ops.base.orders import Action, ValueContext
 
 Place = Callable[[list[Any]], int | Unknown]
 """Which cell an access means, of the slots of a core."""

@@ -13,8 +13,8 @@ from ptosim.ground.ir.attributes import token_value
 from ptosim.ground.ir.core import Operand, Operation, Tok
 from ptosim.ground.ir.types import DType, ScalarType, Type, VectorType
 from ptosim.language.bind.structured import constant_value, dense_literals
-from ptosim.machine.storage import argument_dtype
-from ptosim.machine.unknown import NeedsValue, Unknown
+from ptosim.machine.affine import NeedsValue, Unknown
+from ptosim.machine.pages import argument_dtype
 from ptosim.ops.base.functions import OF_THREADS, load
 from ptosim.ops.scalar.numbers import ScalarFault, rounder
 

@@ -12,12 +12,13 @@ import numpy as np
 
 from ptosim.ground.ir.types import MemRefType, TileType
 from ptosim.ground.records import replace
+from ptosim.machine.affine import Unknown
 from ptosim.machine.core import Core
-from ptosim.machine.tile import Layout, TileRef, tile_ref
-from ptosim.machine.unknown import Unknown
+from ptosim.machine.layout import Layout
+from ptosim.machine.tile import TileRef, tile_ref
 from ptosim.ops.base.binding import OpFault, check_place, check_valid, check_window, negative
-from ptosim.ops.base.context import Action, ValueContext, computed
 from ptosim.ops.base.functions import value
+from ptosim.ops.base.orders import Action, ValueContext, computed
 from ptosim.ops.scalar.global_views import partition_view
 
 

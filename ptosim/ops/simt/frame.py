@@ -17,13 +17,14 @@ from ptosim.ground.ir.core import Operation
 from ptosim.ground.ir.types import DType, MemRefType, PtrType, ScalarType, Type, VectorType
 from ptosim.ground.isa.schema import dtype
 from ptosim.ground.records import NamedTuple, dataclass, field
-from ptosim.machine.core import WARP, Core, Machine
-from ptosim.machine.storage import view_dtype
+from ptosim.machine.core import Core, Machine
+from ptosim.machine.pages import view_dtype
 from ptosim.machine.tile import TileRef
 from ptosim.machine.values import Fragment, GmView, Memory, Pointer, near
+from ptosim.machine.vector import WARP
 from ptosim.ops.base.binding import OpFault
-from ptosim.ops.base.context import Context
 from ptosim.ops.base.functions import OF_THREADS, registrar
+from ptosim.ops.base.orders import Context
 from ptosim.ops.simt.tracks import Clock
 
 Lanes = np.ndarray

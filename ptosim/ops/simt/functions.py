@@ -13,15 +13,16 @@ import numpy as np
 from ptosim.ground.ir.core import Operand, Operation
 from ptosim.ground.ir.types import DType, PackedDType, ScalarType, Type, VectorType
 from ptosim.ground.isa.conversions import conversion_name
-from ptosim.machine.core import LAUNCH_REGISTERS, Core
+from ptosim.machine.core import Core
 from ptosim.machine.numbers.formats import decode_table, encoder, lookup
 from ptosim.machine.numbers.integers import high_half
 from ptosim.machine.numbers.lanes import of
 from ptosim.machine.numbers.rounding import multiply_add, to_integral
 from ptosim.machine.numbers.vcvt import MODES, vector_conversion
-from ptosim.machine.storage import view_dtype
-from ptosim.ops.base.context import Action, ValueContext
+from ptosim.machine.pages import view_dtype
+from ptosim.machine.vector import LAUNCH_REGISTERS
 from ptosim.ops.base.functions import OF_THREADS, load, value
+from ptosim.ops.base.orders import Action, ValueContext
 from ptosim.ops.scalar.numbers import FLOAT_FUNCTIONS
 from ptosim.ops.simt.arithmetic import as_signed, as_unsigned
 from ptosim.ops.simt.frame import (

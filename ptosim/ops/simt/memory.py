@@ -11,7 +11,7 @@ from ptosim.ground.ir.core import Operation
 from ptosim.ground.ir.types import DType, PackedDType
 from ptosim.ground.records import NamedTuple, dataclass
 from ptosim.machine.gm import addresses
-from ptosim.machine.storage import view_dtype
+from ptosim.machine.pages import view_dtype
 from ptosim.ops.base.binding import OpFault
 from ptosim.ops.simt.frame import (
     Frame,

@@ -13,10 +13,10 @@ from ptosim.ground.ir.core import Operation
 from ptosim.ground.ir.types import ScalarType, Type, VectorType
 from ptosim.ground.limits import current
 from ptosim.machine.core import Core
-from ptosim.machine.storage import POISON
+from ptosim.machine.pages import POISON
 from ptosim.machine.values import Fragment, Pointer
-from ptosim.ops.base.context import Action, ValueContext
 from ptosim.ops.base.functions import value
+from ptosim.ops.base.orders import Action, ValueContext
 from ptosim.ops.simt.frame import (
     Frame,
     LaneContext,

@@ -6,8 +6,9 @@ from collections.abc import Callable
 
 import numpy as np
 
-from ptosim.machine.core import SLOT_BLOCK, SLOT_BLOCK_NUM, SLOT_SUBBLOCK, SLOT_SUBBLOCK_NUM, WARP
+from ptosim.machine.core import SLOT_BLOCK, SLOT_BLOCK_NUM, SLOT_SUBBLOCK, SLOT_SUBBLOCK_NUM
 from ptosim.machine.numbers.lanes import of
+from ptosim.machine.vector import WARP
 from ptosim.ops.simt.arithmetic import as_signed, as_unsigned
 from ptosim.ops.simt.frame import Frame, LaneContext, Lanes, Run, lanes
 

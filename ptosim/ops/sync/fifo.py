@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from ptosim.ground.ir.types import TileType, ViewType
-from ptosim.machine.fifo import PipeEnd, Share
+from ptosim.machine.core import PipeEnd, Share
 from ptosim.machine.gm import five_dims, view_spec
 from ptosim.machine.tile import Tile, TileRef, store_tile, tile_ref
 from ptosim.machine.values import GmView, Pointer

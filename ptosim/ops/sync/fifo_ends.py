@@ -10,15 +10,14 @@ import numpy as np
 from ptosim.ground.ir.attributes import attr_value
 from ptosim.ground.ir.core import Operand
 from ptosim.ground.isa.conversions import Quant, conversion_name, parse
-from ptosim.machine.core import Core
-from ptosim.machine.fifo import FifoKey, PipeEnd, Share, ShareKey
+from ptosim.machine.core import Core, FifoKey, PipeEnd, Share, ShareKey
 from ptosim.machine.numbers.fixpipe import Activation, Rules, fixed, word_of_scale
 from ptosim.machine.numbers.formats import lookup
 from ptosim.machine.tile import Tile
 from ptosim.machine.values import GmView, Pointer
 from ptosim.ops.base.binding import Binding, OpFault, tile_array
-from ptosim.ops.base.context import Action, ValueContext
 from ptosim.ops.base.functions import Commit, value
+from ptosim.ops.base.orders import Action, ValueContext
 
 _DIRECTIONS = {
     "pto.tpush_to_aiv": "c2v",

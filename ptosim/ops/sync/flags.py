@@ -15,20 +15,22 @@ from ptosim.ground.ir.core import Operand, Operation
 from ptosim.ground.ir.types import HandleType
 from ptosim.ground.isa.schema import enums, pipe_named
 from ptosim.language.toolchains import is_micro, is_on_tiles
+from ptosim.machine.affine import Unknown
 from ptosim.machine.core import Core
-from ptosim.machine.unknown import Unknown
 from ptosim.machine.values import EventArray
 from ptosim.ops.base.binding import Binding, OpFault
-from ptosim.ops.base.context import Action, ValueContext, computed
 from ptosim.ops.base.functions import Commit, kernel, nothing, value
 from ptosim.ops.base.orders import (
+    Action,
     Barrier,
     CrossSet,
     CrossWait,
     GetToken,
     ReleaseToken,
     SetFlag,
+    ValueContext,
     WaitFlag,
+    computed,
 )
 
 MOST_MET = 1024

@@ -14,12 +14,11 @@ import numpy as np
 from ptosim.machine import signals
 from ptosim.machine.numbers import lanes
 from ptosim.machine.numbers.lanes import COMPARISONS
-from ptosim.machine.storage import view_dtype
+from ptosim.machine.pages import view_dtype
 from ptosim.machine.values import AsyncEvent, AsyncSession, GmView
 from ptosim.ops.base.binding import Binding, GmAccess, OpFault
-from ptosim.ops.base.context import Action, ValueContext
 from ptosim.ops.base.functions import Commit, kernel, value
-from ptosim.ops.base.orders import STORES, Barrier, Notify, Signals
+from ptosim.ops.base.orders import STORES, Action, Barrier, Notify, Signals, ValueContext
 from ptosim.ops.move.transfer import check_atomic
 
 # Transfers between devices. A run is one process: what a program names as remote memory is a

@@ -16,11 +16,12 @@ from ptosim.ground.isa.conversions import (
     saturation,
 )
 from ptosim.ground.isa.dates import Profile
+from ptosim.machine.layout import round_up
 from ptosim.machine.numbers import integers
 from ptosim.machine.numbers.convert import Conversion, converter
 from ptosim.machine.numbers.cpu_model import cpu_converter
 from ptosim.machine.numbers.formats import lookup
-from ptosim.machine.tile import Tile, round_up
+from ptosim.machine.tile import Tile
 from ptosim.ops.base.binding import Binding, OpFault
 from ptosim.ops.base.functions import Commit, kernel, nothing, support, written_type
 

@@ -23,7 +23,7 @@ from ptosim.machine.numbers import transcendental as numerics
 from ptosim.machine.numbers.formats import lookup
 from ptosim.machine.numbers.integers import clamp_int, float_to_int
 from ptosim.machine.numbers.rounding import narrow
-from ptosim.machine.storage import POISON
+from ptosim.machine.pages import POISON
 from ptosim.ops.base.binding import Binding, typed_scalar
 from ptosim.ops.base.functions import Commit, Kernel, kernel
 

@@ -14,9 +14,10 @@ from abc import ABC, abstractmethod
 
 import numpy as np
 
+from ptosim.machine.layout import round_up
 from ptosim.machine.numbers.mx import GROUP, MxResult
-from ptosim.machine.storage import POISON, pack_nibbles
-from ptosim.machine.tile import Tile, round_up
+from ptosim.machine.pages import POISON, pack_nibbles
+from ptosim.machine.tile import Tile
 from ptosim.ops.base.binding import Binding, OpFault, flat_bytes, tile_array
 
 _WINDOW = 8

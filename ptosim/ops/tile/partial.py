@@ -22,7 +22,7 @@ from ptosim.machine.tile import Tile
 from ptosim.ops.base.binding import Binding
 from ptosim.ops.base.functions import Commit, Kernel, kernel
 from ptosim.ops.tile.elementwise import Function, divide, elementwise, stored, word
-from ptosim.ops.tile.rearrange import pattern
+from ptosim.ops.tile.fill import pattern
 
 Combine = Callable[[list[np.ndarray], list[np.ndarray]], Any]
 """Called with the sources' parts and the destinations' parts of a rectangle that both cover."""

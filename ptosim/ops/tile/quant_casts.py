@@ -15,12 +15,13 @@ from ptosim.ground.ir.attributes import numbers
 from ptosim.ground.ir.core import Operation
 from ptosim.ground.ir.types import DType, TileType
 from ptosim.ground.isa.dates import Profile
+from ptosim.machine.layout import round_up
 from ptosim.machine.numbers import integers as affine
-from ptosim.machine.storage import POISON, argument_dtype
-from ptosim.machine.tile import Tile, round_up
+from ptosim.machine.pages import POISON, argument_dtype
+from ptosim.machine.tile import Tile
 from ptosim.ops.base.binding import Binding, OpFault, tile_array
-from ptosim.ops.base.context import Action, ValueContext
 from ptosim.ops.base.functions import Commit, kernel, support, value
+from ptosim.ops.base.orders import Action, ValueContext
 from ptosim.ops.scalar.tiles import checked_tile
 
 if TYPE_CHECKING:

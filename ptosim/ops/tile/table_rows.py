@@ -13,7 +13,7 @@ from math import prod
 import numpy as np
 
 from ptosim.ground.records import dataclass
-from ptosim.machine.storage import POISON, view_dtype
+from ptosim.machine.pages import POISON, view_dtype
 from ptosim.machine.tile import Tile
 from ptosim.ops.base.binding import Binding, GmAccess, OpFault, check_elements, flat_bytes
 from ptosim.ops.base.functions import Commit, kernel, nothing

@@ -16,7 +16,7 @@ import numpy as np
 
 from ptosim.ground.records import dataclass
 from ptosim.machine.numbers import lanes
-from ptosim.machine.storage import view_dtype
+from ptosim.machine.pages import view_dtype
 from ptosim.machine.tile import Tile
 from ptosim.ops.base.binding import Binding, GmAccess, OpFault
 from ptosim.ops.base.functions import Commit, kernel, nothing

@@ -18,12 +18,12 @@ from ptosim.ground.ir.core import Operand
 from ptosim.ground.ir.types import REGISTER_BYTES, VirtualMaskType, VirtualVRegType
 from ptosim.ground.records import dataclass
 from ptosim.machine.core import Core
-from ptosim.machine.logical import LogicalMask, lane_dtype
 from ptosim.machine.numbers.formats import BF16
 from ptosim.machine.numbers.lanes import is_float
+from ptosim.machine.vector import LogicalMask, lane_dtype
 from ptosim.ops.base.binding import OpFault, typed_scalar
-from ptosim.ops.base.context import computed, constant, several, taker
 from ptosim.ops.base.functions import vector
+from ptosim.ops.base.orders import computed, constant, several, taker
 from ptosim.ops.micro.context import Computed, VectorContext, with_rows
 from ptosim.ops.vmi import mask_readings
 from ptosim.ops.vmi.mask_readings import is_all_true

@@ -16,11 +16,11 @@ import numpy as np
 from ptosim.ground.ir.types import DType
 from ptosim.ground.isa.conversions import conversion_name
 from ptosim.ground.records import NamedTuple
-from ptosim.machine.logical import lane_dtype
 from ptosim.machine.numbers.formats import BF16, decode_table
 from ptosim.machine.numbers.integers import float_to_int, float_to_low_bits
 from ptosim.machine.numbers.rounding import narrow
 from ptosim.machine.numbers.vcvt import MODES
+from ptosim.machine.vector import lane_dtype
 from ptosim.ops.vmi.context import LogicalContext, Run, logical
 
 Function = Callable[[np.ndarray], np.ndarray]

@@ -12,10 +12,10 @@ import numpy as np
 from ptosim.ground.ir.core import Operation
 from ptosim.ground.ir.types import VirtualMaskType
 from ptosim.machine.core import Core
-from ptosim.machine.logical import LogicalMask
 from ptosim.machine.numbers import integers
 from ptosim.machine.numbers import lanes as numerics
 from ptosim.machine.numbers.integers import unsigned
+from ptosim.machine.vector import LogicalMask
 from ptosim.ops.vmi.context import Function, LogicalContext, Run, logical, register_lanes
 
 MASK_LOGIC: dict[str, Function] = {

@@ -11,8 +11,8 @@ from ptosim.ground.ir.core import Operation
 from ptosim.ground.ir.types import BLOCK_BYTES, REGISTER_BYTES
 from ptosim.ground.isa.dates import Profile
 from ptosim.machine.core import Core
-from ptosim.machine.logical import LogicalMask
 from ptosim.machine.numbers.integers import unsigned
+from ptosim.machine.vector import LogicalMask
 from ptosim.ops.base.functions import support
 from ptosim.ops.micro.access import near_step
 from ptosim.ops.micro.context import Load, Store, bytes_of, with_rows

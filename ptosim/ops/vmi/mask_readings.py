@@ -15,10 +15,9 @@ import numpy as np
 
 from ptosim.ground.ir.core import Operand, Operation, Value
 from ptosim.ground.ir.types import VirtualMaskType
+from ptosim.machine.affine import NeedsValue
 from ptosim.machine.core import Core
-from ptosim.machine.logical import LogicalMask, Twofold
-from ptosim.machine.unknown import NeedsValue
-from ptosim.machine.vector import VectorWindow
+from ptosim.machine.vector import LogicalMask, Twofold, VectorWindow
 from ptosim.ops.base.binding import OpFault
 
 # -- what the text says of a mask ------------------------------------------------------------------

@@ -9,10 +9,10 @@ import numpy as np
 
 from ptosim.ground.ir.attributes import Enum
 from ptosim.machine.core import Core
-from ptosim.machine.logical import LogicalMask, first_lanes
 from ptosim.machine.numbers.integers import unsigned
 from ptosim.machine.numbers.lanes import COMPARISONS
-from ptosim.ops.base.context import constant
+from ptosim.machine.vector import LogicalMask, first_active
+from ptosim.ops.base.orders import constant
 from ptosim.ops.micro.context import Counted, with_rows
 from ptosim.ops.vmi.context import LogicalContext, Run, logical
 
@@ -31,7 +31,7 @@ def _word(ctx: LogicalContext, name: str) -> str:
 def create_mask(ctx: LogicalContext) -> Run:
     """The first lanes."""
     count = ctx.count("dst")
-    return ctx.known(lambda n: first_lanes(count, min(max(n, 0), count)), "count")
+    return ctx.known(lambda n: first_active(count, min(max(n, 0), count)), "count")
 
 
 @logical("create_group_mask")
@@ -62,7 +62,7 @@ def pattern(ctx: LogicalContext) -> Run:
     """Every lane, or the first ones of each group."""
     count, word = ctx.count("dst"), _word(ctx, "pattern")
     if word == "PAT_ALL":
-        return ctx.known(lambda: first_lanes(count, count))
+        return ctx.known(lambda: first_active(count, count))
     size = count // int(ctx.attr("group", 1))
     mask = LogicalMask(np.arange(count) % size < int(word.removeprefix("PAT_VL")))
     return ctx.known(lambda: mask)
@@ -77,9 +77,9 @@ def plt(ctx: LogicalContext) -> Run:
         slots = core.slots
         left = slots[source]
         active = min(left, count)
-        slots[target], slots[rest] = first_lanes(count, max(active, 0)), left - active
+        slots[target], slots[rest] = first_active(count, max(active, 0)), left - active
 
-    full = first_lanes(count, count)
+    full = first_active(count, count)
     return with_rows(run, Counted(full, count, source, target, rest, run))
 
 

@@ -15,12 +15,12 @@ import numpy as np
 
 from ptosim.ground.ir.core import Operation
 from ptosim.ground.isa.dates import Profile
-from ptosim.machine.logical import LogicalMask
 from ptosim.machine.numbers import lanes as numerics
 from ptosim.machine.numbers.formats import BF16
 from ptosim.machine.numbers.integers import unsigned
 from ptosim.machine.numbers.lanes import is_float
 from ptosim.machine.numbers.rounding import narrow
+from ptosim.machine.vector import LogicalMask
 from ptosim.ops.base.functions import support
 from ptosim.ops.vmi.context import LogicalContext, Run, groups, logical, register_lanes
 

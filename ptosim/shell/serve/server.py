@@ -22,9 +22,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Any, NoReturn
 
+from ptosim.ground import __version__
 from ptosim.ground.errors import UsageError
 from ptosim.ground.records import NamedTuple, dataclass, field
-from ptosim.ground.version import __version__
 from ptosim.shell.serve.protocol import MAX_LINE, line_of, request_of, talks
 
 _PIECE = 1 << 16

@@ -14,6 +14,7 @@ from math import ceil
 from ptosim.ground.isa.costs import CostTable, lowest_confidence
 from ptosim.ground.limits import current
 from ptosim.ground.records import NamedTuple, dataclass, field
+from ptosim.machine.affine import Finder
 from ptosim.time.laws.casts import conversion_cycles
 from ptosim.time.laws.cost import NO_LAW, Cost, Stage
 from ptosim.time.laws.functions import Function, Nest, frame_stage
@@ -28,7 +29,6 @@ from ptosim.time.laws.vector_times import (
     timed,
 )
 from ptosim.time.laws.vector_unit import Flight, Unit
-from ptosim.time.period.folds import Finder
 
 # A region of vector instructions out of order: how long it takes, when its instructions are
 # dispatched and start, and what held them up.

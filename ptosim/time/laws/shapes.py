@@ -9,7 +9,7 @@ from typing import Any
 
 from ptosim.ground.ir.types import REGISTER_BYTES, DType, TileType
 from ptosim.ground.records import NamedTuple, dataclass, field
-from ptosim.machine.tile import SCALE_MEMORIES
+from ptosim.machine.layout import SCALE_MEMORIES
 
 ALIGNED = 512
 """Bytes of global memory: a transfer at a multiple of them takes no longer than any."""

@@ -10,7 +10,7 @@ from ptosim.ground.isa.costs import CostTable, vector_entries
 from ptosim.ground.isa.rows import isa
 from ptosim.ground.isa.schema import OpDef
 from ptosim.ground.records import NamedTuple, dataclass
-from ptosim.machine.core import WARP
+from ptosim.machine.vector import WARP
 from ptosim.time.laws.cost import NO_LAW, Cost, Stage
 from ptosim.time.laws.shapes import VectorStep
 

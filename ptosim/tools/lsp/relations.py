@@ -16,7 +16,7 @@ from ptosim.ground.isa.targets import machine
 from ptosim.ground.records import NamedTuple
 from ptosim.language.place.cores import sharing
 from ptosim.language.place.reuse import lifetimes
-from ptosim.machine.effects.row import named_values
+from ptosim.machine.effects.storage import named_values
 from ptosim.tools.lsp.document import Document
 from ptosim.tools.lsp.names import Kind, innermost
 

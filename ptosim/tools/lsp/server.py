@@ -24,9 +24,9 @@ from pygls.protocol import LanguageServerProtocol
 from pygls.workspace import TextDocument, Workspace
 
 from ptosim.debug.dap.variables import BrokenMessage, Pieces, parsed, read_body
+from ptosim.ground import __version__
 from ptosim.ground.diagnostics.model import Diagnostic, Severity
 from ptosim.ground.source import Source
-from ptosim.ground.version import __version__
 from ptosim.tools.lsp.document import Document, Settings, settings_of
 from ptosim.tools.lsp.predict import Scope
 from ptosim.tools.lsp.refactor import Places

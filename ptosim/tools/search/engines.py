@@ -17,10 +17,9 @@ import time
 from collections.abc import Iterable, Iterator
 from typing import Any, Protocol, TypeVar
 
-from ptosim.ground import processes
+from ptosim.ground import __version__, processes
 from ptosim.ground.errors import UsageError
 from ptosim.ground.processes import OF_BLAS
-from ptosim.ground.version import __version__
 from ptosim.tools.search.source import AHEAD, Lost, Work, missing_extra
 
 # Jobs on a cluster of dask.distributed: one that runs already, or one made on this machine.

@@ -21,7 +21,7 @@ from ptosim.ground.isa.costs import GIB
 from ptosim.ground.isa.schema import plain_dtypes
 from ptosim.ground.limits import UNTRUSTED, Limits
 from ptosim.ground.records import dataclass, field, replace
-from ptosim.ground.whole_numbers import whole
+from ptosim.ground.words import whole
 from ptosim.language.place.cores import peer_functions
 from ptosim.launch.hard import drawn
 from ptosim.launch.paths.caller import broken_by

@@ -12,8 +12,8 @@ import numpy as np
 from ptosim.ground.errors import PtosimError, UsageError
 from ptosim.ground.files import is_file
 from ptosim.ground.limits import Limits
-from ptosim.ground.nearest import nearest
 from ptosim.ground.records import dataclass, field
+from ptosim.ground.words import nearest
 from ptosim.launch.description import Tolerance
 from ptosim.launch.prepared import HARD, NORMAL
 from ptosim.launch.sources import read_source, shipped

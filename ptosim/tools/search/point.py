@@ -11,12 +11,11 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
-from ptosim.ground.alarm import in_force
 from ptosim.ground.diagnostics.model import Diagnostic, Severity, Trap
 from ptosim.ground.errors import LimitError, UsageError
-from ptosim.ground.installed import of_the_caller
+from ptosim.ground.isa.cache import of_the_caller
 from ptosim.ground.isa.targets import machine
-from ptosim.ground.limits import Limits, current
+from ptosim.ground.limits import Limits, current, in_force
 from ptosim.ground.records import dataclass, field
 from ptosim.language.frontend import Front, FrontOptions, run_frontend
 from ptosim.launch.array_files import beside, parse_argument, parse_expectation

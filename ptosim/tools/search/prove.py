@@ -25,7 +25,7 @@ from ptosim.launch.dry_run import follow as follow_dry
 from ptosim.launch.prepared import Redraw
 from ptosim.launch.program import LoadedProgram
 from ptosim.launch.results import Result
-from ptosim.machine.storage import has_numbers
+from ptosim.machine.pages import has_numbers
 from ptosim.tools.search.prove_course import Done, NotPeriodic
 from ptosim.tools.search.prove_memory import Hashes, Unprovable
 from ptosim.tools.search.prove_period import LEAST_VALUES, Induction

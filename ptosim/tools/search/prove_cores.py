@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from ptosim.machine.fifo import PipeEnd, Share, ShareKey
+from ptosim.machine.core import PipeEnd, Share, ShareKey
 from ptosim.machine.tile import TileRef
 from ptosim.machine.values import GmView
 from ptosim.ops.base.binding import Binding

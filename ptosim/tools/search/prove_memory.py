@@ -15,7 +15,7 @@ from ptosim.ground.ir.core import Operation
 from ptosim.ground.records import NamedTuple, dataclass
 from ptosim.machine.core import CUBE_SPACES, Core, Machine
 from ptosim.machine.gm import GmBuffer
-from ptosim.machine.storage import MemorySpace
+from ptosim.machine.pages import MemorySpace
 from ptosim.machine.tile import Tile, TileRef
 from ptosim.ops.base.binding import OpFault
 from ptosim.ops.scalar.numbers import ScalarFault

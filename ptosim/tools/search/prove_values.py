@@ -18,9 +18,9 @@ from ptosim.engine.paths.flow import open_slots, sources_of, targets_of
 from ptosim.ground.diagnostics.model import Sink
 from ptosim.ground.records import replace
 from ptosim.launch.arguments import scalar_argument
+from ptosim.machine.affine import NeedsValue
 from ptosim.machine.core import Core
 from ptosim.machine.gm import view_spec
-from ptosim.machine.unknown import NeedsValue
 from ptosim.machine.values import GmView
 from ptosim.ops.base.binding import OpFault
 from ptosim.ops.scalar.numbers import ScalarFault

@@ -21,9 +21,8 @@ from ptosim.engine.core.runners import form_of
 from ptosim.engine.paths.flow import sources_of, targets_of
 from ptosim.ground.ir.core import Clause, Operand
 from ptosim.machine.core import Core
-from ptosim.machine.logical import LogicalMask
 from ptosim.machine.values import GmView, Pointer
-from ptosim.machine.vector import Align, Mask
+from ptosim.machine.vector import Align, LogicalMask, Mask
 from ptosim.tools.search.prove_memory import HashedMemory, Hashes, Unprovable, along, joined, salt
 from ptosim.tools.search.prove_ops import exact, settings
 

@@ -22,7 +22,7 @@ from ptosim.language.frontend import Front, FrontOptions
 from ptosim.language.rewrite.abstract import Edit, edited, indent_of, loop_head
 from ptosim.launch.analysis.insert_sync.write import rewritten
 from ptosim.machine.effects.storage import operand_value, root_of
-from ptosim.machine.tile import round_up
+from ptosim.machine.layout import round_up
 from ptosim.tools.search.rewrite_sync import (
     NotApplicable,
     bodies,

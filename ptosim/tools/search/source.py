@@ -17,7 +17,7 @@ from ptosim.ground.confined import little_memory
 from ptosim.ground.diagnostics.model import ProgramError, Sink
 from ptosim.ground.errors import UsageError
 from ptosim.ground.files import is_file, read_text
-from ptosim.ground.installed import of_the_caller
+from ptosim.ground.isa.cache import of_the_caller
 from ptosim.ground.limits import current
 from ptosim.ground.records import dataclass
 from ptosim.ground.source import Source, with_line_feeds

@@ -19,11 +19,11 @@ from typing import Any, Self
 
 import numpy as np
 
+from ptosim.ground import __version__
 from ptosim.ground.errors import UsageError
 from ptosim.ground.files import read_bytes
 from ptosim.ground.isa.cache import cache_directory, isa_directory
 from ptosim.ground.records import dataclass
-from ptosim.ground.version import __version__
 from ptosim.launch.array_files import beside, in_file
 from ptosim.tools.search.point import DONE, Row
 from ptosim.tools.search.request import Request

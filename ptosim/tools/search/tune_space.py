@@ -10,9 +10,8 @@ from contextlib import contextmanager
 from itertools import chain, combinations
 from typing import Any
 
-from ptosim.ground.alarm import in_force
 from ptosim.ground.errors import BudgetError, UsageError
-from ptosim.ground.limits import Limits
+from ptosim.ground.limits import Limits, in_force
 from ptosim.tools.search.source import missing_extra
 from ptosim.tools.search.space import Params, Space
 

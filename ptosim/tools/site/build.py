@@ -14,6 +14,7 @@ from pathlib import Path
 from markdown_it import MarkdownIt
 from markdown_it.token import Token
 
+from ptosim.ground import __version__
 from ptosim.ground.diagnostics.catalog import (
     Entry,
     Shown,
@@ -25,7 +26,6 @@ from ptosim.ground.files import is_file, read_text, write_file
 from ptosim.ground.isa.cache import programs_directory
 from ptosim.ground.isa.rows import isa
 from ptosim.ground.records import NamedTuple
-from ptosim.ground.version import __version__
 from ptosim.launch.description import sidecar_of
 from ptosim.launch.sources import Shipped, shipped_programs
 from ptosim.tools.lessons.course import lessons

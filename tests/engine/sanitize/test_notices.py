@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from ptosim.engine.watch.clocks import Clocks
+from ptosim.engine.watch.access import Clocks
 from ptosim.engine.watch.ordering import Notices
 from ptosim.machine import signals
 from ptosim.machine.core import Machine

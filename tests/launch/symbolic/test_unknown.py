@@ -10,7 +10,7 @@ import pytest
 
 from ptosim.engine.core import runners
 from ptosim.ground.isa.schema import dtype
-from ptosim.machine.unknown import NeedsValue, Unknown
+from ptosim.machine.affine import NeedsValue, Unknown
 from ptosim.ops.scalar import numbers
 
 KINDS = [dtype(name) for name in ("i1", "i8", "ui32", "i64", "f16", "bf16", "f32", "f64")]

@@ -19,7 +19,7 @@ from ptosim.machine.numbers.cpu_model import cpu_converter
 from ptosim.machine.numbers.formats import lookup
 from ptosim.machine.numbers.integers import dequantize, quantize_int8
 from ptosim.machine.numbers.mx import quantizer
-from ptosim.machine.storage import pack_nibbles, unpack_nibbles
+from ptosim.machine.pages import pack_nibbles, unpack_nibbles
 from tests.ops.conformance.data import NAMES, arrays, files, stem
 
 pytestmark = pytest.mark.slow

@@ -15,7 +15,7 @@ from ptosim.ground.isa.examples import example_of
 from ptosim.ground.isa.rows import TARGETS, isa
 from ptosim.ground.isa.schema import EXECUTED, dtypes
 from ptosim.launch import launch
-from ptosim.machine.storage import argument_dtype
+from ptosim.machine.pages import argument_dtype
 from tests.support.perturb import Perturbed
 
 pytestmark = pytest.mark.sampled(40, 600)

@@ -24,7 +24,7 @@ def element(name: str):
 
 def converted(src: str, dst: str, patterns, letter=None, sat=None, **choices) -> list[int]:
     """The function that a program executes, on all patterns at once."""
-    from ptosim.machine.logical import lane_dtype
+    from ptosim.machine.vector import lane_dtype
 
     function = conversion(element(src), element(dst), letter, sat, Choices(**choices))
     lanes = np.array(patterns, WIDTHS[model.bits_of(src)]).view(lane_dtype(element(src)))

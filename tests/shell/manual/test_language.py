@@ -13,7 +13,7 @@ import ptosim
 from ptosim.ground.diagnostics.catalog import catalog
 from ptosim.ground.ir.types import TileType
 from ptosim.ground.isa.schema import dtype
-from ptosim.machine.tile import tile_layout
+from ptosim.machine.layout import tile_layout
 from ptosim.views import manual
 from tests.shell.manual.pages import blocks
 

@@ -21,8 +21,8 @@ ROUNDINGS = ("RINT", "FLOOR", "CEIL", "TRUNC", "ROUND")
 ROWS, COLUMNS = 16, 64
 
 Step = tuple[str, ...]
-"""`two word x y z`, `one word x z`, `factor word x number z`, `round mode x`, `sum x z` (times the sum
-of its row), `barrier`, `load name x`, `store x name`."""
+"""`two word x y z`, `one word x z`, `factor word x number z`, `round mode x`, `sum x z` (rows summed
+and divided by), `barrier`, `load name x`, `store x name`."""
 
 
 def generated(rng: random.Random) -> list[Step]:
@@ -49,8 +49,6 @@ def kernel(target: str, steps: list[Step], *, order: str = TILES) -> ptosim.Prog
     half = k.tile("half", "bf16", ROWS, COLUMNS, addr=40960)
     tmp = k.tile("tmp", "f32", ROWS, COLUMNS, addr=49152)
     column = k.tile("column", "f32", ROWS, 1, layout="dn", addr=57344)
-    other = k.tile("other", "f32", ROWS, 1, layout="dn", addr=61440)
-    lines = [k.tile(f"line{at}", "f32", 1, ROWS, addr=at) for at in (57344, 61440)]
     fence = "pto.barrier <PIPE_ALL>"
     for number, (what, *given) in enumerate(steps):
         if what == "barrier":
@@ -70,17 +68,6 @@ def kernel(target: str, steps: list[Step], *, order: str = TILES) -> ptosim.Prog
             k.op("pto.trowsum", [tile[given[0]], tmp], [column])
             k.line(fence)
             k.op("pto.trowexpandmul", [tile[given[0]], column, tmp], [tile[given[1]]])
-        elif what == "parts":
-            whole = tile[given[0]]
-            for first, size, total in ((0, 24, column), (24, 40, other)):
-                type_, name = f"!pto.tile_buf<vec, {ROWS}x{size}xf32>", f"%part{number}at{first}"
-                place = f"[{k.const(0)}, {k.const(first)}] sizes [{ROWS}, {size}]"
-                k.line(f"{name} = pto.subview %{whole.name}{place} : {whole.type} -> {type_}")
-                k.op("pto.trowsum", [(name, type_), tmp], [total])
-                k.line(fence)
-            k.op("pto.tadd", lines, lines[:1])
-            k.line(fence)
-            k.op("pto.trowexpandmul", [tile[given[0]], column, tmp], [tile[given[1]]])
         else:
             *sources, last = given[1:]
             k.op(f"pto.t{given[0]}", [tile[s] for s in sources], [tile[last]])
@@ -88,8 +75,8 @@ def kernel(target: str, steps: list[Step], *, order: str = TILES) -> ptosim.Prog
 
 
 def changed(steps: list[Step], rng: random.Random) -> list[Step] | None:
-    """The steps with one change: of operands, an operation, a rounding, a number, an order, also that
-    of a sum (`parts`); or a barrier or a step left out."""
+    """The steps with one change: of operands, an operation, a rounding, a number, an order; or a
+    barrier or a step left out."""
     found = list(steps)
     at = rng.randrange(len(found))
     what, *given = found[at]
@@ -106,8 +93,6 @@ def changed(steps: list[Step], rng: random.Random) -> list[Step] | None:
         found[at] = (what, rng.choice(words), *given[1:])
     elif kind == "word" and what == "factor":
         found[at] = (what, given[0], given[1], str(float(given[2]) * 1.5), given[3])
-    elif kind == "word" and what == "sum":
-        found[at] = ("parts", *given)
     elif kind == "tile" and what in ("two", "one", "store", "load"):
         place = rng.choice([n for n, word in enumerate(given) if word in TILES])
         found[at] = (what, *given[:place], rng.choice(TILES), *given[place + 1 :])

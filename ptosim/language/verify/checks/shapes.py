@@ -22,7 +22,7 @@ from ptosim.ground.records import NamedTuple
 from ptosim.ground.source import Source
 from ptosim.language.bind.bind import operand_kinds
 from ptosim.language.verify.operands import constant, operand_span
-from ptosim.machine.tile import box_shape
+from ptosim.machine.layout import box_shape
 
 
 def _in_bytes(bits: int) -> str:

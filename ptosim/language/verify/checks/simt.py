@@ -15,7 +15,7 @@ from ptosim.ground.records import NamedTuple
 from ptosim.ground.source import Source
 from ptosim.language.bind.units import SIMT_ENTRY
 from ptosim.language.place.sides import SIMT, is_simt_entry
-from ptosim.machine.core import MAX_THREADS
+from ptosim.machine.vector import MAX_THREADS
 
 _LIMITS = {"pto.simt_max_threads": MAX_THREADS, "pto.simt_max_registers": 128}
 _TRAITS = frozenset(

@@ -14,7 +14,7 @@ from ptosim.ground.isa.targets import unit_rules
 from ptosim.ground.records import dataclass, field
 from ptosim.ground.source import Source
 from ptosim.language.bind.units import mark_of
-from ptosim.machine.core import SLOTS
+from ptosim.machine.vector import SLOTS
 
 CODE = "PTO2220"
 PERSISTENT = "pto.persistent"

@@ -18,7 +18,7 @@ from ptosim.ground.source import Source, Span
 from ptosim.language.place.scopes import Segment, covered, escaping, infers, segments
 from ptosim.language.place.sides import CUBE, OPEN, VECTOR, votes
 from ptosim.language.verify.rule_views import OperandView, environment, holds
-from ptosim.machine.effects.row import access_entry
+from ptosim.machine.effects.storage import access_entry
 
 
 def attributes(resolved: ResolvedModule, level: int) -> Iterator[Diagnostic]:

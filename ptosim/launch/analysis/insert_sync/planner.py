@@ -23,8 +23,16 @@ from ptosim.language.place.planner import Placement
 from ptosim.language.place.sides import CUBE, pipe_of, votes
 from ptosim.language.verify.verbs import HELPER
 from ptosim.machine.effects.account import REGISTER, SPECIAL_REGISTER_BYTES, acts_on_memory
-from ptosim.machine.effects.row import destroyed_sources, is_inert, named_values, registers
-from ptosim.machine.effects.storage import argument_of, is_handed_over, part_of_allocation, root_of
+from ptosim.machine.effects.storage import (
+    argument_of,
+    destroyed_sources,
+    is_handed_over,
+    is_inert,
+    named_values,
+    part_of_allocation,
+    registers,
+    root_of,
+)
 
 EVERYWHERE = (0, 1 << 62)
 
