@@ -7,7 +7,7 @@ from random import Random
 
 import pytest
 
-from ptosim.ground import nearest
+from ptosim.ground import words as nearest
 from ptosim.ground.isa.rows import isa
 
 
