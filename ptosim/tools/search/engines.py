@@ -37,11 +37,16 @@ class Cluster:
         """Raises UsageError: PTO7605 where distributed is not installed, PTO7606 for an address
         where nothing answers and for workers with another ptosim."""
         try:
+            from concurrent.futures import CancelledError
+
             import distributed
+            from distributed.comm import CommClosedError
             from distributed.scheduler import KilledWorker
         except ImportError as problem:
             raise missing_extra("a cluster", "cluster", problem) from problem
         self._dask, self._killed = distributed, KilledWorker
+        closed = getattr(distributed.client, "ClosedClientError", CommClosedError)
+        self._gone = CancelledError, CommClosedError, closed
         self._cluster: Any = None
         self._client: Any = None
         local = _LOCAL.fullmatch(address)
@@ -49,7 +54,8 @@ class Cluster:
             raise UsageError(
                 f"PTO7606: `{address}` is no cluster", help="tcp://host:8786, or local:4"
             )
-        logging.getLogger("distributed").setLevel(logging.CRITICAL)  # what it tells, we do
+        for name in [n for n in logging.Logger.manager.loggerDict if n.startswith("distributed")]:
+            logging.getLogger(name).setLevel(logging.CRITICAL + 1)  # what it tells, we do
         try:
             self._connect(address, int(local["number"]) if local else 0)
         except BaseException:
@@ -91,7 +97,17 @@ class Cluster:
         return max(sum(self._client.nthreads().values()), 1)
 
     def map(self, work: Work, jobs: Iterable[Any]) -> Iterator[tuple[int, Any]]:
-        """Yield results as they are ready."""
+        """Yield results as they are ready. Raises UsageError (PTO7606) if the scheduler is lost."""
+        try:
+            yield from self._results(work, jobs)
+        except self._gone as problem:
+            reason = " ".join(str(problem).split())
+            raise UsageError(
+                f"PTO7606: the scheduler of the cluster is lost: {reason}",
+                help="start it again, and give the same command: rows that are in a store stay",
+            ) from None
+
+    def _results(self, work: Work, jobs: Iterable[Any]) -> Iterator[tuple[int, Any]]:
         numbered = iter(enumerate(jobs))
         given: dict[str, tuple[int, Any]] = {}
         lost: list[tuple[int, Any]] = []

@@ -277,6 +277,21 @@ def test_a_cluster_of_which_a_worker_is_killed_gives_the_same(tmp_path: Path) ->
     assert json.loads((tmp_path / "rows.json").read_text()) == small().rows
 
 
+@pytest.mark.deep
+def test_a_cluster_whose_scheduler_is_lost_is_one_line(tmp_path: Path) -> None:
+    """What was computed stays in the store: the next sweep goes on from there."""
+    pytest.importorskip("distributed")
+    rows = tmp_path / "rows.json"
+    command = [sys.executable, "-m", "tests.tools.search.killed_worker", str(rows), "scheduler"]
+    outcome = subprocess.run(command, check=False, capture_output=True, cwd=ROOT, text=True)
+    assert outcome.returncode == 1
+    assert outcome.stderr.splitlines()[-1].startswith(
+        "PTO7606: the scheduler of the cluster is lost"
+    )
+    assert not rows.exists()
+    assert small(store=f"{rows}.store").kept >= 2
+
+
 @pytest.mark.parametrize("address", ["nonsense", "tcp://127.0.0.1:1"])
 def test_a_cluster_that_is_not_there_is_one_line(address: str, monkeypatch) -> None:
     pytest.importorskip("distributed")
