@@ -40,12 +40,13 @@ class Cluster:
             from concurrent.futures import CancelledError
 
             import distributed
-            from distributed.comm import CommClosedError
+            from distributed import client
+            from distributed.comm.core import CommClosedError
             from distributed.scheduler import KilledWorker
         except ImportError as problem:
             raise missing_extra("a cluster", "cluster", problem) from problem
         self._dask, self._killed = distributed, KilledWorker
-        closed = getattr(distributed.client, "ClosedClientError", CommClosedError)
+        closed = getattr(client, "ClosedClientError", CommClosedError)
         self._gone = CancelledError, CommClosedError, closed
         self._cluster: Any = None
         self._client: Any = None
