@@ -171,7 +171,7 @@ class Registers:
         runs: list[tuple[np.ndarray, int]], is_load: bool,
     ) -> Any:  # fmt: skip
         op = inst.operation
-        is_access = is_load or op.has("stores")
+        is_access, places = is_load or op.has("stores"), self._has_places(core, inst)
         told: list[Any] = [
             op.name,
             getattr(op.variant, "name", ""),
@@ -192,7 +192,7 @@ class Registers:
                 told.append((name, str(operand.type), "data"))
             else:
                 value = operand.const if slot is None else core.slots[slot]
-                told.append((name, str(operand.type), _constant(value, is_access)))
+                told.append((name, str(operand.type), _constant(value, places)))
         for starts, size in runs if is_access else ():
             told.append((len(starts), size, int(starts[0]) % 32))
         if is_load:
@@ -201,13 +201,19 @@ class Registers:
         with np.errstate(over="ignore"):
             return joined(salt(*told), *parts)
 
+    def _has_places(self, core: Core, inst: Inst) -> bool:
+        """True if the whole numbers that an instruction takes say where in memory it reaches, which
+        its bytes tell, and nothing else. A store to a stream takes so many elements."""
+        op = inst.operation
+        is_stream = any(isinstance(core.slots[s], Align) for s in self._flow(inst)[0])
+        return op.has("loads") or (op.has("stores") and not is_stream)
+
     # -- lanes ------------------------------------------------------------------------------------
 
     def _form(self, core: Core, inst: Inst) -> tuple[Any, ...]:
         """An instruction with all that it is given but data: what is tried holds for this form."""
-        op, held = inst.operation, self._held[core.index]
-        is_access = op.has("loads") or op.has("stores")
-        given = (_constant(core.slots[s], is_access) for s in self._flow(inst)[0] if s not in held)
+        held, places = self._held[core.index], self._has_places(core, inst)
+        given = (_constant(core.slots[s], places) for s in self._flow(inst)[0] if s not in held)
         return inst.pc, tuple(given), tuple(sorted(core.registers.items()))
 
     def _is_as_in_memory(
@@ -353,9 +359,9 @@ def _operands(bound: Any) -> Iterator[tuple[str, Operand]]:
             todo[:0] = [(f"{name}.{k}", v) for k, v in enumerate(each)]
 
 
-def _constant(value: Any, is_access: bool) -> Any:
+def _constant(value: Any, has_places: bool) -> Any:
     """Tell a value that no memory decides. Where it is in memory is told by the bytes."""
-    if isinstance(value, (Pointer, GmView)) or (is_access and isinstance(value, int)):
+    if isinstance(value, (Pointer, GmView)) or (has_places and isinstance(value, int)):
         return "place"
     if isinstance(value, np.ndarray):
         return str(value.dtype), value.shape, value.tobytes()
@@ -366,7 +372,7 @@ def _constant(value: Any, is_access: bool) -> Any:
     if isinstance(value, (float, np.floating)):
         return exact(value)
     if isinstance(value, tuple):
-        return tuple(_constant(v, is_access) for v in value)
+        return tuple(_constant(v, has_places) for v in value)
     if value is None or isinstance(value, (int, str, bytes, np.generic)):
         return repr(value)
     raise Unprovable(f"a {type(value).__name__} is not followed")

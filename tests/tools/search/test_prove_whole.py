@@ -272,3 +272,26 @@ def test_constants_are_other_ones_by_any_bit_of_a_nan(bits: str) -> None:
     assert prove(added("0x7FC00000"), added(bits)).verdict == UNEQUAL
     with pytest.raises(UsageError, match="is not the same expression"):
         certificate(added("0x7FC00000"), added(bits))
+
+
+def appended(counts: tuple[int, int]) -> Launched:
+    """So many elements of x, then so many of z, in a stream of 24 bytes, beside what is there."""
+    stream = "!pto.align"
+    append = f"{stream}, i32, {LANES}, {UB} -> {stream}, {UB}"
+    body = f"""%n = arith.constant {counts[0]} : i32
+      %m = arith.constant {counts[1]} : i32
+      %none = arith.constant 0 : i32
+      %r = pto.vlds %p0[%c0] : {UB} -> {LANES}
+      %s = pto.vlds %p256[%c0] : {UB} -> {LANES}
+      %s0 = pto.init_align : {stream}
+      %s1, %q1 = pto.vstus %s0, %n, %r, %p512 : {append}
+      %s2, %q2 = pto.vstus %s1, %m, %s, %q1 : {append}
+      pto.vstas %s2, %q2, %none : {stream}, {UB}, i32"""
+    return region({0: ("%x", 256), 256: ("%z", 256), 512: ("%x", 256), 768: ("%z", 256)}, body)
+
+
+def test_how_many_elements_a_stream_takes_is_part_of_it() -> None:
+    """The bytes that are written at its end do not tell it: 2 and 4 are as many as 4 and 2."""
+    one, two = appended((2, 4)), appended((4, 2))
+    assert prove(one, one).verdict == EQUAL
+    assert prove(one, two).verdict != EQUAL
