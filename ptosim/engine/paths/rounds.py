@@ -10,10 +10,8 @@ rounds, or about a certain one, only their forms can say (`launch.paths.trips`).
 
 from __future__ import annotations
 
-from bisect import bisect
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from itertools import product
-from math import inf
 from typing import Any
 
 from ptosim.engine.core.bound import DecodedProgram, Inst, Kind
@@ -30,6 +28,7 @@ from ptosim.engine.paths.flow import (
     sources_of,
 )
 from ptosim.engine.paths.forms import Symbol
+from ptosim.engine.paths.lasting import Journal, Lasting, LastingRounds
 from ptosim.engine.paths.watch import Paths
 from ptosim.engine.period.followed import FollowedLoops, State, Trial
 from ptosim.engine.period.state import (
@@ -41,11 +40,8 @@ from ptosim.engine.period.state import (
     opaque_results,
     window_of,
 )
-from ptosim.engine.watch.access import Clock
-from ptosim.engine.watch.marks import Noted
 from ptosim.engine.watch.monitor import Monitor
 from ptosim.engine.watch.rounds import Moving, Sweep, is_plain
-from ptosim.engine.watch.shadow import Footprint
 from ptosim.ground.records import NamedTuple, dataclass, field
 from ptosim.machine.affine import ENDLESS, NO_LINE, Horizon, NeedsValue, Opaque, Unknown, moves, now
 from ptosim.machine.core import Core
@@ -162,64 +158,6 @@ class Shown:
         return found
 
 
-class _Journal(list[Noted]):
-    """What was noted, and what whoever did it knew then."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.clocks: list[Clock] = []
-
-    def append(self, noted: Noted) -> None:
-        """Another access."""
-        super().append(noted)
-        self.clocks.append(noted.agent.clock)
-
-
-class _Access(NamedTuple):
-    """An access of global memory: where in the journal it is, and what was known then."""
-
-    at: int
-    noted: Noted
-    clock: Clock
-    print_: Footprint
-    is_write: bool
-
-    @property
-    def place(self) -> tuple[int, int]:
-        """The core and the instruction."""
-        access = self.noted.entry[2]
-        return access.core.index, access.inst.pc
-
-
-@dataclass(slots=True, eq=False)
-class _Lasting:
-    """An execution of a loop that repeats: the accesses of its rounds were noted from `begin` to
-    `end`, and compared until `shown`."""
-
-    pc: int
-    core: int
-    begin: int
-    shown: int
-    windows: Sequence[Moving]
-    end: int = 1 << 60
-
-    def of(self, access: _Access) -> Moving | None:
-        """The window that an access is, in some round."""
-        core, pc = access.place
-        if access.at < self.begin or (core == self.core and access.at >= self.end):
-            return None
-        first, size = access.print_.span[0], access.print_.span[1] - access.print_.span[0]
-        for window in self.windows:
-            known = window.noted.entry[2]
-            low, high = window.print_.span
-            is_it = (known.core.index, known.inst.pc, high - low) == (core, pc, size)
-            away = first - low
-            is_there = not away % window.step if window.step else not away
-            if is_it and is_there and window.print_.shadow is access.print_.shadow:
-                return window
-        return None
-
-
 class ProvenLoops(FollowedLoops):
     """Watches the loops whose heads are `asked`, each from some round on; leaves out none. Of
     buffers that are only `read`, by number, it does not matter which bytes a window is of."""
@@ -250,8 +188,8 @@ class ProvenLoops(FollowedLoops):
         self._beside: set[tuple[int, int]] = set()
         self._why: dict[tuple[int, int], str] = {}
         self._at: list[int] = []
-        self._lasting: list[_Lasting] = []
-        monitor.journal = _Journal()
+        monitor.journal = journal = Journal()
+        self._lasting = LastingRounds(monitor.inserted, journal)
         for heads in self._known:
             for head in heads:
                 head.gap = _GAP
@@ -415,7 +353,7 @@ class ProvenLoops(FollowedLoops):
         made = Rounds(pc, first, trial.rounds, at, limits, frozenset(self._beside))
         self._found.setdefault(key, []).append(made)
         noted = trial.states[0].noted, len(self._journal)
-        self._lasting.append(_Lasting(pc, core.index, *noted, moving))
+        self._lasting.executions.append(Lasting(pc, core.index, *noted, moving))
         self._settle(0)
         self._forget(core, trial.number)
         is_done = not limits or trial.rounds >= _LONGEST
@@ -423,7 +361,7 @@ class ProvenLoops(FollowedLoops):
 
     def _left_by(self, core: Core, number: int) -> None:
         key = core.index, number
-        for lasting in self._lasting:
+        for lasting in self._lasting.executions:
             if lasting.pc == self._heads[number].pc and lasting.core == core.index:
                 lasting.end = min(lasting.end, len(self._journal))
         is_long = len(self._known[core.index][number].finder.states) > _FEW
@@ -442,71 +380,12 @@ class ProvenLoops(FollowedLoops):
     def stop(self) -> None:
         """The run has ended: what moves on for ever may come to what was done outside of the loop,
         or in a round of another kind."""
-        for lasting in self._lasting:
-            lines = self._clashing(lasting)
-            if lines and self.shown.rounds.pop(lasting.pc, None) is not None:
-                self.shown.open[lasting.pc] = _addresses(lines)
+        for lasting in self._lasting.executions:
+            clashing, pcs = self._lasting.clashing(lasting)
+            self.shown.shared |= pcs
+            if clashing and self.shown.rounds.pop(lasting.pc, None) is not None:
+                self.shown.open[lasting.pc] = _addresses({self._place(i)[0] for i in clashing})
         super().stop()
-
-    def _accesses(self, of: Sequence[Moving]) -> dict[int, list[_Access]]:
-        """The accesses of the buffers in which some windows move, if one of them writes."""
-        found: dict[int, list[_Access]] = {id(w.print_.shadow): [] for w in of if w.step}
-        journal = self.monitor.journal
-        assert isinstance(journal, _Journal)
-        for at, (noted, clock) in enumerate(zip(journal, journal.clocks, strict=True)):
-            prints = [(p, False) for p in noted.reads] + [(p, True) for p, _ in noted.writes]
-            for print_, is_write in prints:
-                if id(print_.shadow) in found:
-                    found[id(print_.shadow)].append(_Access(at, noted, clock, print_, is_write))
-        return {key: each for key, each in found.items() if any(a.is_write for a in each)}
-
-    def _clashing(self, lasting: _Lasting) -> set[int]:
-        """The lines of the first two accesses that nothing orders, and that meet in some round
-        beyond those that were followed: one of a window that moves, and one of something else."""
-        found: set[int] = set()
-        for accesses in self._accesses(lasting.windows).values():
-            own: dict[int, tuple[Moving, list[_Access]]] = {}
-            others: list[_Access] = []
-            for access in accesses:
-                window = lasting.of(access)
-                if window is None:
-                    others.append(access)
-                elif window.step:
-                    own.setdefault(id(window), (window, []))[1].append(access)
-            for other, (window, each) in product(others, own.values()):
-                pairs = _in_turn(other, each, lasting.shown)
-                if all(self._are_in_order(*pair) for pair in pairs):
-                    continue
-                self.shown.shared |= {other.place[1], each[0].place[1]}
-                low, high = _for_ever(window)
-                first, last = self._reach(other)
-                if not found and low < last and first < high:
-                    found = {self._place(a.noted.entry[2].inst)[0] for a in (other, each[0])}
-        return found
-
-    def _reach(self, access: _Access) -> tuple[float, float]:
-        """Where an access may be: in a loop that repeats wherever it moves to."""
-        low, high = access.print_.span
-        for window in filter(None, (lasting.of(access) for lasting in self._lasting)):
-            first, last = _for_ever(window)
-            low, high = min(low, first), max(high, last)
-        return low, high
-
-    def _are_in_order(self, one: _Access, other: _Access) -> bool:
-        """True if the first of two accesses is done before the second one is, or they may be in any
-        order."""
-        if not (one.is_write or other.is_write):
-            return True
-        (agent, count, access, _), (own, _, later, _) = one.noted.entry, other.noted.entry
-        who = agent if one.is_write else one.noted.reader
-        if who == own and access.inst is later.inst:
-            return True
-        if who == own and other.noted.agent.in_order:
-            return not (other.noted.agent.swaps and one.is_write and other.is_write)
-        inserted = self.monitor.inserted
-        return other.clock.get(who, 0) >= count or bool(
-            inserted and inserted.orders(access, later, other.print_, one.print_.span)
-        )
 
     def _line(self, window: Moving) -> int:
         return self._place(window.noted.entry[2].inst)[0]
@@ -532,28 +411,6 @@ class ProvenLoops(FollowedLoops):
 def _addresses(lines: set[int]) -> str:
     """Why a loop is not shown to repeat whose windows may meet others."""
     return f"{ADDRESSES}{'s' * (len(lines) > 1)} {' and '.join(map(str, sorted(lines)))}"
-
-
-def _for_ever(window: Moving) -> tuple[float, float]:
-    """The bytes that a window reaches in this and all later periods."""
-    low, high = window.print_.span
-    return (-inf if window.step < 0 else low), (inf if window.step > 0 else high)
-
-
-def _in_turn(
-    other: _Access, own: Sequence[_Access], shown: int
-) -> Iterator[tuple[_Access, _Access]]:
-    """Pairs of an access and those of a window of a loop, of which the first has to be done before
-    the second: of an access before the loop repeats with the last one of the window, since later
-    ones know no less; else with those just before and after it."""
-    if other.at < shown:
-        yield other, own[-1]
-        return
-    after = bisect(own, other.at, key=lambda a: a.at)
-    if after:
-        yield own[after - 1], other
-    if after < len(own):
-        yield other, own[after]
 
 
 def _is_place(value: Any) -> bool:

@@ -88,6 +88,8 @@ class Scalars(Unknowns):
         word, dtype = meaning_of(inst)
         kept = self.noted.computed.get(inst.pc)
         divisor = taken[1] if word.removesuffix("u") in DIVIDES else None
+        if inst.op is not None and inst.op.has("selects"):
+            return self._select(inst, taken, result)
 
         def call(slots: list[Any]) -> None:
             slots[half + result] = None
@@ -103,6 +105,38 @@ class Scalars(Unknowns):
                         self._asked(inst, slots, divisor)
 
         return call
+
+    def _select(self, inst: Inst, taken: tuple[int, ...], result: int) -> Callable[[Any], Any]:
+        """Which of two numbers is taken is decided as by a branch; in rounds of a loop the number
+        that is taken is one that moves."""
+        half, run = self._half, inst.run
+        word, dtype = meaning_of(inst)
+        kept = self.noted.computed.get(inst.pc)
+        function = form_of(run)[1]  # type: ignore[index]
+
+        def select(slots: list[Any]) -> None:
+            condition, *parts = (part_of(slots, half, s) for s in taken)
+            slots[half + result] = None
+            run(slots)
+            if not any(isinstance(part, Form) for part in (condition, *parts)):
+                return
+            is_decided = not (isinstance(condition, Form) and condition.is_of_round)
+            if isinstance(condition, Form) and is_decided and condition.own:
+                now = bool(condition.now)
+                self._decided(slots, inst, Computed(now, bool, (condition,), "cast"), now)
+            if is_decided:
+                chosen = parts[not slots[taken[0]]]
+                slots[half + result] = chosen if isinstance(chosen, Form) else None
+                return
+            if slots[result].__class__ is not Unknown:
+                sources = (condition, *parts)
+                made = slots[half + result] = Computed(
+                    slots[result], function, sources, word, dtype
+                )
+                if kept is not None:
+                    kept.append(made)
+
+        return select
 
     def _copy(
         self, inst: Inst, taken: tuple[int, ...], given: tuple[int, ...]

@@ -47,6 +47,10 @@ _FIRST = 6
 """Checks of an instruction that are kept, besides the last one."""
 
 
+LAST = -1
+"""The last round."""
+_PLACES = ("addr", "slot", "row", "col")
+"""Operands that say where on chip a tile is."""
 _REFUSED = "PTO8"
 """Codes of what this version does not execute: no value makes that right or wrong."""
 
@@ -138,6 +142,7 @@ class Paths(Scalars):
         reads = inst.op is not None and inst.op.has("reads_memory")
         is_replayed = inst.kind is Kind.ACTION and not reads
         tells = inst.op is not None and inst.op.has("tells_core")
+        places = self._places_on_chip(inst)
 
         def act(core: Core) -> None:
             slots = core.slots
@@ -148,10 +153,9 @@ class Paths(Scalars):
             forms = {s: f for s, f in given.items() if isinstance(f, Form)}
             if forms:
                 self._bounded(core, inst, given, told)
-            if inst.kind is Kind.VECTOR and any(f.own for f in forms.values()):
-                limit = self._limit(core, inst, forms, given)
-                if limit.breaks({s: f.now for s, f in forms.items()}):
-                    self._broken(limit, told)
+                self._chosen(core, inst, map(forms.get, places))
+            if inst.kind is Kind.VECTOR:
+                self._of_vectors(core, inst, given, told)
             if reads:
                 self._read(core, inst, sources)
             for slot, old in zip(targets, before, strict=True):
@@ -165,6 +169,29 @@ class Paths(Scalars):
                         slots[half + slot] = None
 
         return act
+
+    def _of_vectors(self, core: Core, inst: Inst, given: Mapping[int, Any], told: int) -> None:
+        """What an instruction of a vector region asks of the addresses of this run."""
+        forms = {s: f for s, f in given.items() if isinstance(f, Form)}
+        if any(f.own for f in forms.values()):
+            limit = self._limit(core, inst, forms, given)
+            if limit.breaks({s: f.now for s, f in forms.items()}):
+                self._broken(limit, told)
+
+    def _places_on_chip(self, inst: Inst) -> list[int]:
+        """The slots of operands that say where a tile is."""
+        op = inst.op
+        if op is None or not (op.has("makes_storage") or op.has("picks_slot") or op.has("window")):
+            return []
+        values = (getattr(op.bound.get(name), "value", None) for name in _PLACES)
+        slots = self._engine.program.slots
+        return [slots[value] for value in values if value is not None and value in slots]
+
+    def _chosen(self, core: Core, inst: Inst, forms: Iterable[Form | None]) -> None:
+        """Which flag, slot or address something is about is a decision, but in rounds of a loop."""
+        for form in forms:
+            if form is not None and form.own and not form.is_of_round:
+                self._decided(core.slots, inst, form, form.now)
 
     def _replayed(self, inst: Inst, core: Core | None) -> Callable[[Mapping[int, Any]], list[Any]]:
         """Return what executes an instruction on other values, and gives the slots that it then
@@ -361,25 +388,25 @@ class Paths(Scalars):
                 self._written.append((value.memory, *value.span()))
 
     def _note_window(self, core: Core, inst: Inst) -> None:
-        """Keep which window of global memory a transfer uses, in its first two rounds."""
+        """Keep which window of global memory a transfer uses, in its first two rounds and in the
+        last one."""
         count = self._counts[inst.pc, "window"] = self._counts.get((inst.pc, "window"), 0) + 1
-        for name, slot in inst.operands if count <= 2 else ():
+        for name, slot in inst.operands:
             if isinstance(slot, tuple):
                 continue
             view = core.slots[slot]
             if isinstance(view, GmView) and view.is_placed:
                 is_write = name.startswith(("dst", "outs"))
                 part = part_of(core.slots, self._half, slot)
-                self.noted.windows[inst.pc, count] = Window(inst, part, is_write)
+                which = count if count <= 2 else LAST
+                self.noted.windows[inst.pc, which] = Window(inst, part, is_write)
 
     def _named(self, core: Core, inst: Inst) -> None:
-        """Which flag or slot a signal is about is a decision, but in rounds of a loop."""
+        """A signal: of which flag or slot it is."""
         given = self._operands(core, inst)
         forms = {s: f for s, f in given.items() if isinstance(f, Form)}
         self._keep(self._limit(core, inst, forms, given))
-        for form in forms.values():
-            if form.own and not form.is_of_round:
-                self._decided(core.slots, inst, form, form.now)
+        self._chosen(core, inst, forms.values())
 
     def _operands(self, core: Core, inst: Inst) -> dict[int, Any]:
         sources = sources_of(self._engine.program, inst)

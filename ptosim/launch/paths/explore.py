@@ -15,6 +15,7 @@ from ptosim.engine.paths.forms import (
     INDEX,
     Assignment,
     Decision,
+    Env,
     Limit,
     Noted,
     Symbol,
@@ -33,11 +34,14 @@ from ptosim.launch.dry_run import BUDGET, PLACES, Followed, followed
 from ptosim.launch.generated import only_read
 from ptosim.launch.launch import Kept, Launch
 from ptosim.launch.paths.solve import (
+    Linear,
     Space,
     facts_of_symbols,
     flipped,
     is_forced,
+    linear_of,
     meeting,
+    range_of_sum,
 )
 from ptosim.launch.prepared import Prepared, RunOptions, prepare
 from ptosim.machine.core import SLOT_BLOCK, SLOT_BLOCK_NUM
@@ -56,6 +60,12 @@ reading an operation of the text as long as for so many of them; and the least n
 _REPAIRS = 3
 _ATTEMPTS = 3
 """Runs from which the other side of one decision is looked for."""
+
+_OUTCOMES = 16
+"""Numbers of a flag, a slot or a place that are tried."""
+
+_NUMBERS = (-1, *range(2 * _OUTCOMES), *(32 << n for n in range(16)))
+"""Numbers of which some are right for every place, slot or flag."""
 
 Key = tuple[int, int, Any]
 
@@ -298,20 +308,29 @@ class Search:
         limits = list(run.noted.limits.values())
         known = facts_of_symbols(base)
         for at, decision in enumerate(run.noted.decisions):
-            if decision.visit >= ROUNDS or self._is_turned(decision):
+            if decision.visit >= ROUNDS or self._is_turned(decision, run):
                 continue
             earlier = run.noted.decisions[:at]
             is_tried = self.wanted.get(decision.key, 0) >= _ATTEMPTS
             if is_tried or is_forced(decision, staying(earlier), known):
                 continue
             self.wanted[decision.key] = self.wanted.get(decision.key, 0) + 1
-            tried = flipped(decision, earlier, limits, base, self.space)
-            if tried is not None:
+            outcomes = self._outcomes(decision) | {decision.outcome}
+            while (
+                tried := flipped(decision, outcomes, earlier, limits, base, self.space)
+            ) is not None:
                 self._push(tried)
+                if isinstance(decision.outcome, bool) or len(outcomes) > _OUTCOMES:
+                    break
+                outcomes.add(decision.form.value(Env(tried)))
 
-    def _is_turned(self, decision: Decision) -> bool:
-        pc, visit, outcome = decision.key
-        return any((p, v) == (pc, visit) and o != outcome for p, v, o in self.reached)
+    def _outcomes(self, decision: Decision) -> set[Any]:
+        """How a decision turned out in the runs that count."""
+        return {o for p, v, o in self.reached if (p, v) == (decision.inst.pc, decision.visit)}
+
+    def _is_turned(self, decision: Decision, run: PathRun) -> bool:
+        outcomes = self._outcomes(decision) | {decision.outcome}
+        return are_all(outcomes, decision, run)
 
     def _other_indices(self, run: PathRun, base: Assignment) -> None:
         """Of each index the second and, where it is known, the last value, too: on a way that no
@@ -336,7 +355,7 @@ class Search:
             known = facts_of_symbols(run.noted.symbols)
             for at, decision in enumerate(run.noted.decisions):
                 place = decision.inst.pc, decision.outcome
-                if decision.visit >= ROUNDS or place in told or self._is_turned(decision):
+                if decision.visit >= ROUNDS or place in told or self._is_turned(decision, run):
                     continue
                 if not is_forced(decision, staying(run.noted.decisions[:at]), known):
                     told.add(place)
@@ -382,6 +401,29 @@ def is_forced_in(run: PathRun, at: int) -> bool:
     """True if a decision of a run cannot turn out another way after those before it."""
     decisions = run.noted.decisions
     return is_forced(decisions[at], staying(decisions[:at]), facts_of_symbols(run.noted.symbols))
+
+
+def are_all(outcomes: Collection[Any], decision: Decision, run: PathRun) -> bool:
+    """True if a decision cannot turn out in another way than these: of numbers that is said by the
+    range of its form, and by what its instruction asks of them."""
+    if isinstance(decision.outcome, bool):
+        return len(outcomes) > 1
+    form = decision.form
+    switch = form_of(decision.inst.run)
+    if switch is not None and switch[0] == "switch":
+        return {*switch[2].values(), switch[3]} <= set(outcomes)
+    made = linear_of(form)
+    ((atom, factor),) = made.terms.items() if len(made.terms) == 1 else ((None, 1),)
+    low, high = range_of_sum(made if atom is None else Linear({atom: 1}, 0))
+    if high - low <= _OUTCOMES:
+        possible = {made.constant + factor * v for v in range(low, high + 1)} if atom else {low}
+        return possible <= set(outcomes)
+    limits = [v for v in run.noted.limits.values() if v.inst is decision.inst]
+    asked = next((v for v in limits if len(v.operands) == 1), None)
+    if asked is None:
+        return False
+    ((slot, _),) = asked.operands.items()
+    return all(v in outcomes or asked.breaks({slot: v}) for v in _NUMBERS)
 
 
 def staying(decisions: Iterable[Decision]) -> list[Decision]:

@@ -43,8 +43,6 @@ _FAR = 1 << 40
 _NEAR = 8
 _PROBES = (0, 1, 2, 3, 5, 9, 17, 33, 100, 1000, 5000, 100_000, 1 << 24, -1, -9, -100, -1000)
 
-_OTHERS = (0, 1, 2, 3, 33, 100)
-
 Met = Callable[[dict[Symbol, int]], bool | None]
 """True or False where a bound is asked, None where the path does not come to it."""
 
@@ -171,15 +169,15 @@ def requirements_of(front: Front, entry: str, explored: Explored) -> list[Requir
     found: dict[tuple[object, ...], Requirement] = {}
     known: Planes = {}
     left: dict[object, int] = {}
+    in_vain: list[tuple[Limit, PathRun]] = []
     for limit, run, kind in _asked(explored):
         if not left.setdefault(kind, _IN_VAIN):
             continue
         when = _conditions(limit, run, explored)
         every = list(required_by(entry, limit, run, explored.space, known))
-        left[kind] -= not every
-        if not every and _asks(limit, run, explored.space):
-            left[kind] = 0
-            explored.unsaid[line_of(front, limit.inst)] = limit.symbols
+        if not every:
+            left[kind] -= 1
+            in_vain.append((limit, run))
         for made in every:
             if _is_contradicted(made, limit.inst.pc, explored):
                 continue
@@ -189,6 +187,10 @@ def requirements_of(front: Front, entry: str, explored: Explored) -> list[Requir
             same = found.setdefault(made.key, made)
             if same is not made:
                 same.join(made)
+    for limit, run in in_vain:
+        line = line_of(front, limit.inst)
+        if line not in explored.unsaid and _asks(limit, run, explored.space, found.values()):
+            explored.unsaid[line] = limit.symbols
     return _of_tables(found.values())
 
 
@@ -385,18 +387,20 @@ def required_by(
         yield from _planes(entry, symbols, met, {} if known is None else known)
 
 
-def _asks(limit: Limit, run: PathRun, space: Space) -> bool:
-    """True if numbers near those of a run break a bound that no sum says."""
+def _asks(limit: Limit, run: PathRun, space: Space, known: Iterable[Requirement]) -> bool:
+    """True if numbers break a bound, and nothing that is known to be required."""
     base = {**run.assignment, **run.noted.symbols}
     context = _context(limit, run)
-    for symbol, value in product(sorted(limit.symbols, key=lambda s: s.name), _OTHERS):
+    for symbol, value in product(sorted(limit.symbols, key=lambda s: s.name), _PROBES[:-4]):
         if not _is_allowed(symbol, value):
             continue
         tried = space.fits({**base, symbol: value})
         if tried is None or not all(d.holds(Env(tried)) for d in context):
             continue
         if limit.is_met(tried) is False:
-            return True
+            values = {s.name: v for s, v in tried.items()}
+            if not any(made.holds(values) is False for made in known):
+                return True
     return False
 
 
@@ -422,7 +426,8 @@ def _range(entry: str, symbol: Symbol, met: Met) -> Requirement | None:
     multiple = _multiple(symbol, at)
     if multiple is not None:
         return Requirement(entry, {name: 1}, None, None, kind, {name: 1}, [], multiple)
-    inside = next((v for v in tried if holds[v]), None)
+    asked = [v for v in tried if met({symbol: v})]  # of others the path does not come there
+    inside = next(iter(asked or [v for v in tried if holds[v]]), None)
     if inside is None:
         return None
     low, high = (_edge(symbol, inside, sign, lambda v: met({symbol: v})) for sign in (-1, 1))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from itertools import chain, product
 from typing import TYPE_CHECKING
 
@@ -93,18 +93,19 @@ def is_forced(decision: Decision, earlier: Sequence[Decision], known: Sequence[L
 
 def flipped(
     decision: Decision,
+    outcomes: Collection[Any],
     earlier: Sequence[Decision],
     limits: Sequence[Limit],
     base: Assignment,
     space: Space,
 ) -> Assignment | None:
-    """Return an assignment near `base` under which `decision` turns out another way, and as many
+    """Return an assignment near `base` under which `decision` has none of `outcomes`, and as many
     of the earlier decisions and bounds that share a symbol with it hold as may be; None if none of
     those tried does."""
 
     def turns(tried: Assignment) -> bool:
         try:
-            return bool(decision.form.value(Env(tried)) != decision.outcome)
+            return decision.form.value(Env(tried)) not in outcomes
         except (*CANNOT, NoRound):
             return False
 

@@ -7,15 +7,9 @@ from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from ptosim.engine.paths.forms import (
-    CANNOT,
     DATA,
-    Env,
-    Form,
     Limit,
-    NoRound,
     Symbol,
-    Window,
-    value_of,
 )
 from ptosim.engine.paths.scalars import ROUNDS
 from ptosim.ground.diagnostics.model import Diagnostic, Severity, finding, recoded
@@ -28,10 +22,12 @@ from ptosim.ground.source import Span
 from ptosim.language.frontend import Front
 from ptosim.language.toolchains import told_by
 from ptosim.launch.dry_run import BUDGET, Followed
+from ptosim.launch.paths.apart import follow_meetings, windows_apart
 from ptosim.launch.paths.explore import (
     RUNS,
     Explored,
     PathRun,
+    are_all,
     explore,
     is_forced_in,
     is_loop,
@@ -121,7 +117,7 @@ def coverage_of(
     """Return what the followings of an entry cover; `loops` are those of which more rounds may
     bring out more, and how many there are that a symbol ends."""
     open_ = list(_open(front, explored))
-    apart = _apart(front, explored)
+    apart = windows_apart(front, explored)
     is_all = not (open_ or apart) and _is_every_path(explored.valid, has_proof=not loops[0])
     every = (*explored.open, *explored.unsolved)
     places = [each.inst.op for each in every if each.inst.op is not None]
@@ -162,74 +158,6 @@ def _open(front: Front, explored: Explored) -> Iterator[dict[str, object]]:
             yield {"line": outcome.place.line if outcome.place else 0, "why": str(outcome)}
 
 
-_MOVED = (0, 1, 2, 3, 7, 16, 64, 100, 101, 128, 1000, 4096)
-
-
-def _apart(front: Front, explored: Explored) -> tuple[tuple[int, int, tuple[str, ...]], ...]:
-    """Pairs of windows of one buffer, one of them written, by different pipes, that met in no run
-    and do with other values: whether they are in order then, no run showed."""
-    met: set[tuple[int, int]] = set()
-    found: dict[tuple[int, int], tuple[str, ...]] = {}
-    for run in explored.valid:
-        windows = list(run.noted.windows.values())
-        for at, one in enumerate(windows):
-            for other in windows[at + 1 :]:
-                pair = one.inst.pc, other.inst.pc
-                is_pair = one.is_write or other.is_write
-                if not is_pair or one.inst.pipe == other.inst.pipe or pair in met:
-                    continue
-                now = [w.view.now if isinstance(w.view, Form) else w.view for w in (one, other)]
-                if now[0].memory != now[1].memory:
-                    continue
-                if _meet(*now):
-                    met.add(pair)
-                elif pair not in found:
-                    found[pair] = _meeting_by(one, other, run, explored)
-    lines = {pc: line_of(front, w.inst) for r in explored.valid
-             for (pc, _), w in r.noted.windows.items()}  # fmt: skip
-    every = {(lines[a], lines[b], names) for (a, b), names in found.items() if names and
-             not {(a, b), (b, a)} & met}  # fmt: skip
-    return tuple(sorted(every))
-
-
-def _meet(one: Any, other: Any) -> bool:
-    (low, high), (first, last) = one.span(), other.span()
-    return bool(one.memory == other.memory and low < last and first < high)
-
-
-def _meeting_by(one: Window, other: Window, run: PathRun, explored: Explored) -> tuple[str, ...]:
-    """The symbols of which one, moved by itself, lets two windows meet; none if none does."""
-    base = {**run.assignment, **run.noted.symbols}
-    forms = [w.view for w in (one, other) if isinstance(w.view, Form)]
-    symbols = frozenset[Symbol]().union(*(form.symbols for form in forms))
-    limits = [v for v in run.noted.limits.values() if v.inst.pc in (one.inst.pc, other.inst.pc)]
-
-    def views(symbol: Symbol, value: int) -> tuple[Any, Any] | None:
-        tried = explored.space.fits({**base, symbol: value})
-        if tried is None or not symbol.low <= value <= symbol.high:
-            return None
-        try:
-            made = [value_of(w.view, Env(tried)) for w in (one, other)]
-        except (*CANNOT, NoRound):
-            return None
-        is_inside = all(limit.is_met(tried) is not False for limit in limits)
-        return (made[0], made[1]) if is_inside else None
-
-    found: list[str] = []
-    for symbol in sorted(symbols, key=lambda s: s.name):
-        now = base.get(symbol, symbol.default)
-        there = [views(symbol, now), views(symbol, now + 1)]
-        values = list(_MOVED)
-        if None not in there:
-            far, near = (p[0].span()[0] - p[1].span()[0] for p in there if p is not None)
-            if far == near:
-                continue  # both move alike
-            values.insert(0, now + round(far / (far - near)))
-        if any(pair is not None and _meet(*pair) for pair in (views(symbol, v) for v in values)):
-            found.append(symbol.name)
-    return tuple(found)
-
-
 def _is_every_path(runs: Sequence[PathRun], *, has_proof: bool) -> bool:
     """True if after each way that was gone to a decision each of its sides was taken that can be;
     with a proof that rounds repeat, those of further rounds need not be looked at."""
@@ -242,9 +170,15 @@ def _is_every_path(runs: Sequence[PathRun], *, has_proof: bool) -> bool:
                 sides.setdefault((path, decision.inst.pc), {})[decision.outcome] = run, at
             path = (*path, decision.inst.pc, decision.outcome)
     return all(
-        len(outcomes) > 1 or is_forced_in(*next(iter(outcomes.values())))
+        are_all_of(outcomes) or is_forced_in(*next(iter(outcomes.values())))
         for outcomes in sides.values()
     )
+
+
+def are_all_of(outcomes: Mapping[Any, tuple[PathRun, int]]) -> bool:
+    """True if a decision was seen to turn out in every way that it can."""
+    run, at = next(iter(outcomes.values()))
+    return are_all(outcomes, run.noted.decisions[at], run)
 
 
 def not_covered(coverage: Coverage) -> Diagnostic | None:
@@ -530,6 +464,7 @@ def _brought_out(
 ) -> EntryPaths:
     required = requirements_of(front, entry, explored)
     loops = rounds_open(front, explored, required)
+    follow_meetings(explored)
     found = findings_of(front, entry, explored, known)
     coverage = coverage_of(front, entry, explored, loops)
     return EntryPaths(

@@ -7,7 +7,18 @@ import json
 import pytest
 
 import ptosim
-from tests.launch.paths.kernels import LOAD, ORDERED, RACE, SET, STORE, WAIT, WORD, inside, kernel
+from tests.launch.paths.kernels import (
+    LOAD,
+    ORDERED,
+    RACE,
+    SET,
+    STORE,
+    TILE,
+    WAIT,
+    WORD,
+    inside,
+    kernel,
+)
 
 CONDITIONS = {
     "more": "%c = arith.cmpi sgt, %n, %c7 : index",
@@ -178,3 +189,41 @@ def test_the_list_of_findings_has_the_coverage():
     (coverage,) = every.coverage
     assert (coverage["entry"], coverage["paths"], coverage["open"]) == ("k", "all", [])
     assert every.requirements == []
+
+
+NUMBER = "%k = arith.constant {0} : index\n"
+PLACED = """%a = arith.index_cast %o : index to i64
+%u = pto.alloc_tile addr = %a : """ + TILE  # fmt: skip
+USED = f"{ORDERED}\n{LOAD.replace('%t', '%u')}\npto.barrier <PIPE_ALL>"
+
+
+@pytest.mark.parametrize("number", [0, 13, 77])
+def test_which_of_two_addresses_is_taken_is_a_decision(number):
+    """For one number the second load is to the tile that is being stored."""
+    choice = "%q = arith.cmpi eq, %n, %k : index\n%far = arith.constant 8192 : index\n"
+    choice += "%o = arith.select %q, %c0, %far : index\n"
+    made = ptosim.check(kernel(f"{NUMBER.format(number)}{choice}{PLACED}\n{USED}"), sync="manual")
+    (race,) = [d for d in made if d.is_error]
+    assert (race.code, race.witness) == ("PTO5202", {"n": number})
+    assert made.coverage[0]["paths"] == "all"
+
+
+def test_each_address_and_each_flag_of_a_few_is_tried():
+    """One of three addresses, and two of eight flags, are wrong; of an address that may be any
+    nothing is claimed."""
+    rest = "%r = arith.remui %n, %k : index\n"
+    far = "%size = arith.constant 4096 : index\n%o = arith.muli %r, %size : index\n"
+    made = ptosim.check(kernel(f"{NUMBER.format(3)}{rest}{far}{PLACED}\n{USED}"), sync="manual")
+    assert [(d.code, d.witness) for d in made if d.is_error] == [("PTO5202", {"n": 0})]
+    assert made.coverage[0]["paths"] == "all"
+    free = "%size = arith.constant 32 : index\n%o = arith.muli %n, %size : index\n"
+    made = ptosim.check(kernel(f"{free}{PLACED}\n{USED}"), sync="manual")
+    assert made.coverage[0]["paths"] == "some"
+    sets = "".join(f"pto.set_flag[<PIPE_MTE2>, <PIPE_MTE3>, <EVENT_ID{n}>]\n" for n in range(6))
+    wait = "pto.wait_flag_dyn[<PIPE_MTE2>, <PIPE_MTE3>, %r]\n"
+    made = ptosim.check(
+        kernel(f"{NUMBER.format(8)}{rest}{LOAD}\n{sets}{wait}{STORE}\npto.barrier <PIPE_ALL>"),
+        sync="manual",
+    )
+    deadlock = next(d for d in made if d.code == "PTO5006")
+    assert (deadlock.witness, made.coverage[0]["paths"]) == ({"n": 6}, "all")

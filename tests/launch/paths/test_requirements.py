@@ -166,3 +166,20 @@ def test_what_each_word_of_a_table_has_to_meet_is_one_requirement(cli, tmp_path)
     assert "@k requires 0 <= d[*] <= 15 (of what memory holds): line" in told
     assumed = ptosim.check(kernel(TABLE), sync="manual", assume=["0 <= d[*] < 16"])
     assert assumed.requirements == []
+
+
+def test_rounds_that_begin_late_and_take_steps_are_asked():
+    """Rounds 2, 5, 8 … use row 16 times as far: the first that leaves the 4,096 rows is 257, which
+    is none, so 257 rounds are inside. With another start, that no sum says, it is said that more
+    is required."""
+    rows, part = VIEW.replace("16x64", "?x64"), "!pto.partition_tensor_view<1x64xf32>"
+    view = "%many = arith.constant 4096 : index\n"
+    view += f"%v = pto.make_tensor_view %x, shape = [%many, %c64], strides = [%c64, %c1] : {rows}\n"
+    body = (
+        "scf.for %i = %{0} to %n step %c3 {{\n%o = arith.muli %i, %c16 : index\n"
+        f"%w = pto.partition_view %v, offsets = [%o, %c0], sizes = [%c1, %c64] : {rows} -> {part}\n}}}}"
+    )
+    (made,) = ptosim.check(kernel(view + body.format("c2")), sync="manual").requirements
+    assert made["text"] == "n <= 257"
+    found = ptosim.check(kernel(view + body.format("m"), ARGS), sync="manual")
+    assert [each["symbols"] for each in found.coverage[0]["unsaid"]] == [["m", "n"]]
