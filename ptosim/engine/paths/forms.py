@@ -392,6 +392,11 @@ class Window(NamedTuple):
     view: Any
     is_write: bool
 
+    @property
+    def memory(self) -> Any:
+        """The buffer that it is of."""
+        return (self.view.now if isinstance(self.view, Form) else self.view).memory
+
 
 @dataclass(slots=True, eq=False)
 class Noted:

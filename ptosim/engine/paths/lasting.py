@@ -7,26 +7,17 @@ from bisect import bisect
 from collections.abc import Iterator, Sequence
 from itertools import product
 from math import inf
+from typing import TYPE_CHECKING
 
 from ptosim.engine.core.bound import Inst
 from ptosim.engine.watch.access import Clock
 from ptosim.engine.watch.marks import Inserted, Noted
 from ptosim.engine.watch.rounds import Moving
 from ptosim.engine.watch.shadow import Footprint
-from ptosim.ground.records import NamedTuple, dataclass
+from ptosim.ground.records import NamedTuple
 
-
-class Journal(list[Noted]):
-    """What was noted, and what whoever did it knew then."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.clocks: list[Clock] = []
-
-    def append(self, noted: Noted) -> None:
-        """Another access."""
-        super().append(noted)
-        self.clocks.append(noted.agent.clock)
+if TYPE_CHECKING:
+    from ptosim.engine.paths.rounds import Journal, Lasting
 
 
 class _Access(NamedTuple):
@@ -45,41 +36,11 @@ class _Access(NamedTuple):
         return access.core.index, access.inst.pc
 
 
-@dataclass(slots=True, eq=False)
-class Lasting:
-    """An execution of a loop that repeats: the accesses of its rounds were noted from `begin` to
-    `end`, and compared until `shown`."""
-
-    pc: int
-    core: int
-    begin: int
-    shown: int
-    windows: Sequence[Moving]
-    end: int = 1 << 60
-
-    def of(self, access: _Access) -> Moving | None:
-        """The window that an access is, in some round."""
-        core, pc = access.place
-        if access.at < self.begin or (core == self.core and access.at >= self.end):
-            return None
-        first, size = access.print_.span[0], access.print_.span[1] - access.print_.span[0]
-        for window in self.windows:
-            known = window.noted.entry[2]
-            low, high = window.print_.span
-            is_it = (known.core.index, known.inst.pc, high - low) == (core, pc, size)
-            away = first - low
-            is_there = not away % window.step if window.step else not away
-            if is_it and is_there and window.print_.shadow is access.print_.shadow:
-                return window
-        return None
-
-
 class LastingRounds:
     """The executions of loops that were shown to repeat, with all that was noted."""
 
-    def __init__(self, inserted: Inserted, journal: Journal) -> None:
-        self.executions: list[Lasting] = []
-        self._inserted, self._journal = inserted, journal
+    def __init__(self, inserted: Inserted, journal: Journal, executions: Sequence[Lasting]) -> None:
+        self._inserted, self._journal, self.executions = inserted, journal, executions
 
     def _accesses(self, of: Sequence[Moving]) -> dict[int, list[_Access]]:
         """The accesses of the buffers in which some windows move, if one of them writes."""
@@ -102,7 +63,7 @@ class LastingRounds:
             own: dict[int, tuple[Moving, list[_Access]]] = {}
             others: list[_Access] = []
             for access in accesses:
-                window = lasting.of(access)
+                window = _window_of(lasting, access)
                 if window is None:
                     others.append(access)
                 elif window.step:
@@ -121,7 +82,7 @@ class LastingRounds:
     def _reach(self, access: _Access) -> tuple[float, float]:
         """Where an access may be: in a loop that repeats wherever it moves to."""
         low, high = access.print_.span
-        for window in filter(None, (lasting.of(access) for lasting in self.executions)):
+        for window in filter(None, (_window_of(lasting, access) for lasting in self.executions)):
             first, last = _for_ever(window)
             low, high = min(low, first), max(high, last)
         return low, high
@@ -140,6 +101,23 @@ class LastingRounds:
         return other.clock.get(who, 0) >= count or bool(
             self._inserted and self._inserted.orders(access, later, other.print_, one.print_.span)
         )
+
+
+def _window_of(lasting: Lasting, access: _Access) -> Moving | None:
+    """The window that an access is, in some round."""
+    core, pc = access.place
+    if access.at < lasting.begin or (core == lasting.core and access.at >= lasting.end):
+        return None
+    first, size = access.print_.span[0], access.print_.span[1] - access.print_.span[0]
+    for window in lasting.windows:
+        known = window.noted.entry[2]
+        low, high = window.print_.span
+        is_it = (known.core.index, known.inst.pc, high - low) == (core, pc, size)
+        away = first - low
+        is_there = not away % window.step if window.step else not away
+        if is_it and is_there and window.print_.shadow is access.print_.shadow:
+            return window
+    return None
 
 
 def _for_ever(window: Moving) -> tuple[float, float]:

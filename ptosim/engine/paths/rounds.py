@@ -28,7 +28,6 @@ from ptosim.engine.paths.flow import (
     sources_of,
 )
 from ptosim.engine.paths.forms import Symbol
-from ptosim.engine.paths.lasting import Journal, Lasting, LastingRounds
 from ptosim.engine.paths.watch import Paths
 from ptosim.engine.period.followed import FollowedLoops, State, Trial
 from ptosim.engine.period.state import (
@@ -40,6 +39,8 @@ from ptosim.engine.period.state import (
     opaque_results,
     window_of,
 )
+from ptosim.engine.watch.clocks import Clock
+from ptosim.engine.watch.marks import Noted
 from ptosim.engine.watch.monitor import Monitor
 from ptosim.engine.watch.rounds import Moving, Sweep, is_plain
 from ptosim.ground.records import NamedTuple, dataclass, field
@@ -158,6 +159,32 @@ class Shown:
         return found
 
 
+class Journal(list[Noted]):
+    """What was noted, and what whoever did it knew then."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.clocks: list[Clock] = []
+
+    def append(self, noted: Noted) -> None:
+        """Another access."""
+        super().append(noted)
+        self.clocks.append(noted.agent.clock)
+
+
+@dataclass(slots=True, eq=False)
+class Lasting:
+    """An execution of a loop that repeats: the accesses of its rounds were noted from `begin` to
+    `end`, and compared until `shown`."""
+
+    pc: int
+    core: int
+    begin: int
+    shown: int
+    windows: Sequence[Moving]
+    end: int = 1 << 60
+
+
 class ProvenLoops(FollowedLoops):
     """Watches the loops whose heads are `asked`, each from some round on; leaves out none. Of
     buffers that are only `read`, by number, it does not matter which bytes a window is of."""
@@ -188,8 +215,8 @@ class ProvenLoops(FollowedLoops):
         self._beside: set[tuple[int, int]] = set()
         self._why: dict[tuple[int, int], str] = {}
         self._at: list[int] = []
-        monitor.journal = journal = Journal()
-        self._lasting = LastingRounds(monitor.inserted, journal)
+        monitor.journal = Journal()
+        self._lasting: list[Lasting] = []
         for heads in self._known:
             for head in heads:
                 head.gap = _GAP
@@ -353,7 +380,7 @@ class ProvenLoops(FollowedLoops):
         made = Rounds(pc, first, trial.rounds, at, limits, frozenset(self._beside))
         self._found.setdefault(key, []).append(made)
         noted = trial.states[0].noted, len(self._journal)
-        self._lasting.executions.append(Lasting(pc, core.index, *noted, moving))
+        self._lasting.append(Lasting(pc, core.index, *noted, moving))
         self._settle(0)
         self._forget(core, trial.number)
         is_done = not limits or trial.rounds >= _LONGEST
@@ -361,7 +388,7 @@ class ProvenLoops(FollowedLoops):
 
     def _left_by(self, core: Core, number: int) -> None:
         key = core.index, number
-        for lasting in self._lasting.executions:
+        for lasting in self._lasting:
             if lasting.pc == self._heads[number].pc and lasting.core == core.index:
                 lasting.end = min(lasting.end, len(self._journal))
         is_long = len(self._known[core.index][number].finder.states) > _FEW
@@ -380,12 +407,29 @@ class ProvenLoops(FollowedLoops):
     def stop(self) -> None:
         """The run has ended: what moves on for ever may come to what was done outside of the loop,
         or in a round of another kind."""
-        for lasting in self._lasting.executions:
-            clashing, pcs = self._lasting.clashing(lasting)
-            self.shown.shared |= pcs
-            if clashing and self.shown.rounds.pop(lasting.pc, None) is not None:
-                self.shown.open[lasting.pc] = _addresses({self._place(i)[0] for i in clashing})
+        journal = self.monitor.journal
+        if isinstance(journal, Journal) and self._are_used_twice(journal):
+            # Few programs use one buffer twice.
+            from ptosim.engine.paths.lasting import LastingRounds
+
+            every = LastingRounds(self.monitor.inserted, journal, self._lasting)
+            for lasting in self._lasting:
+                clashing, pcs = every.clashing(lasting)
+                self.shown.shared |= pcs
+                if clashing and self.shown.rounds.pop(lasting.pc, None) is not None:
+                    self.shown.open[lasting.pc] = _addresses({self._place(i)[0] for i in clashing})
         super().stop()
+
+    def _are_used_twice(self, journal: Journal) -> bool:
+        """True if two instructions use a buffer in which windows move, and one of them writes."""
+        moving = {id(w.print_.shadow) for each in self._lasting for w in each.windows if w.step}
+        users: dict[int, set[int]] = {}
+        written: set[int] = set()
+        for noted in journal if moving else ():
+            for print_ in noted.prints:
+                users.setdefault(id(print_.shadow), set()).add(noted.entry[2].inst.pc)
+            written |= {id(print_.shadow) for print_, _ in noted.writes}
+        return any(len(users.get(shadow, ())) > 1 for shadow in moving & written)
 
     def _line(self, window: Moving) -> int:
         return self._place(window.noted.entry[2].inst)[0]

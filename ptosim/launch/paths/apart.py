@@ -30,9 +30,10 @@ Key = tuple[int, int]
 Meetings = dict[tuple[Key, Key], list[tuple[Symbol, Assignment]]]
 
 
-def follow_meetings(explored: Explored) -> None:
-    """Follow an entry with values that let windows meet which did not so far: whether they are in
-    order then shows only there."""
+def follow_meetings(front: Front, explored: Explored) -> None:
+    """Follow an entry with values that let windows of one buffer meet which did not so far, one of
+    them written, by different pipes: whether they are in order then shows only there. What meets in
+    no run is kept as `apart`."""
     assert explored.again is not None
     tried: set[frozenset[Any]] = set()
     for _ in range(_MOST):
@@ -40,22 +41,16 @@ def follow_meetings(explored: Explored) -> None:
         new = (a for _, a in every if frozenset(a.items()) not in tried)
         assignment = next(new, None)
         if assignment is None:
-            return
+            break
         tried.add(frozenset(assignment.items()))
         explored.runs.append(explored.again(assignment))
-
-
-def windows_apart(front: Front, explored: Explored) -> tuple[tuple[int, int, tuple[str, ...]], ...]:
-    """Return the lines of two windows of one buffer, one of them written, by different pipes, that
-    met in no run and do with other values of some symbols: whether they are in order then, no run
-    showed."""
-    lines = {pc: line_of(front, w.inst) for r in explored.valid
-             for (pc, _), w in r.noted.windows.items()}  # fmt: skip
     found: dict[tuple[int, int], set[str]] = {}
+    lines = {w.inst.pc: line_of(front, w.inst)
+             for run in explored.valid for w in run.noted.windows.values()}  # fmt: skip
     for ((one, _), (other, _)), meetings in _meetings(explored).items():
         names = found.setdefault((lines[one], lines[other]), set())
         names |= {symbol.name for symbol, _ in meetings}
-    return tuple(sorted((*pair, tuple(sorted(names))) for pair, names in found.items()))
+    explored.apart = tuple(sorted((*pair, tuple(sorted(names))) for pair, names in found.items()))
 
 
 def _meetings(explored: Explored) -> Meetings:
@@ -67,10 +62,9 @@ def _meetings(explored: Explored) -> Meetings:
             pair = (key, key_) if key < key_ else (key_, key)
             if not (one.is_write or other.is_write) or one.inst.pipe == other.inst.pipe:
                 continue
-            now = [w.view.now if isinstance(w.view, Form) else w.view for w in (one, other)]
-            if pair in met or now[0].memory != now[1].memory:
+            if pair in met or one.memory != other.memory:
                 continue
-            if _meet(*now):
+            if _meet(*(w.view.now if isinstance(w.view, Form) else w.view for w in (one, other))):
                 met.add(pair)
             elif pair not in found:
                 found[pair] = list(_meeting_by(one, other, run, explored))

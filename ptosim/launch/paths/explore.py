@@ -103,6 +103,9 @@ class Explored:
     unsaid: dict[int, frozenset[Symbol]] = field(default_factory=dict)
     """Lines with a check that asks something of symbols which no sum says."""
 
+    apart: tuple[tuple[int, int, tuple[str, ...]], ...] = ()
+    """Lines of two windows that met in no run, and do with other values of some symbols."""
+
     def release(self) -> None:
         """Let go of what its runs can be asked again with: it refers to itself."""
         self.again = self.shown = None
@@ -123,6 +126,15 @@ class Explored:
     def has_symbols(self) -> bool:
         """True if something depends on what is not known."""
         return any(run.noted.decisions or run.noted.limits or run.noted.broken for run in self.runs)
+
+    @property
+    def uses_twice(self) -> bool:
+        """True if two instructions use one buffer, and one of them writes."""
+        windows = [window for run in self.runs for window in run.noted.windows.values()]
+        users: dict[Any, set[int]] = {}
+        for window in windows:
+            users.setdefault(window.memory, set()).add(window.inst.pc)
+        return any(w.is_write and len(users[w.memory]) > 1 for w in windows)
 
     @property
     def is_whole(self) -> bool:
@@ -316,12 +328,11 @@ class Search:
                 continue
             self.wanted[decision.key] = self.wanted.get(decision.key, 0) + 1
             outcomes = self._outcomes(decision) | {decision.outcome}
-            while (
-                tried := flipped(decision, outcomes, earlier, limits, base, self.space)
-            ) is not None:
-                self._push(tried)
-                if isinstance(decision.outcome, bool) or len(outcomes) > _OUTCOMES:
+            for _ in range(len(outcomes_of(decision, run) or (1, 2)) - 1):
+                tried = flipped(decision, outcomes, earlier, limits, base, self.space)
+                if tried is None:
                     break
+                self._push(tried)
                 outcomes.add(decision.form.value(Env(tried)))
 
     def _outcomes(self, decision: Decision) -> set[Any]:
@@ -330,7 +341,8 @@ class Search:
 
     def _is_turned(self, decision: Decision, run: PathRun) -> bool:
         outcomes = self._outcomes(decision) | {decision.outcome}
-        return are_all(outcomes, decision, run)
+        possible = outcomes_of(decision, run)
+        return len(outcomes) > 1 if possible is None else possible <= outcomes
 
     def _other_indices(self, run: PathRun, base: Assignment) -> None:
         """Of each index the second and, where it is known, the last value, too: on a way that no
@@ -403,27 +415,27 @@ def is_forced_in(run: PathRun, at: int) -> bool:
     return is_forced(decisions[at], staying(decisions[:at]), facts_of_symbols(run.noted.symbols))
 
 
-def are_all(outcomes: Collection[Any], decision: Decision, run: PathRun) -> bool:
-    """True if a decision cannot turn out in another way than these: of numbers that is said by the
-    range of its form, and by what its instruction asks of them."""
+def outcomes_of(decision: Decision, run: PathRun) -> set[Any] | None:
+    """Return how a decision can turn out, None for too many ways: of a number that is said by the
+    range of its form, or by what its instruction asks of it."""
     if isinstance(decision.outcome, bool):
-        return len(outcomes) > 1
-    form = decision.form
+        return {True, False}
     switch = form_of(decision.inst.run)
     if switch is not None and switch[0] == "switch":
-        return {*switch[2].values(), switch[3]} <= set(outcomes)
-    made = linear_of(form)
-    ((atom, factor),) = made.terms.items() if len(made.terms) == 1 else ((None, 1),)
-    low, high = range_of_sum(made if atom is None else Linear({atom: 1}, 0))
-    if high - low <= _OUTCOMES:
-        possible = {made.constant + factor * v for v in range(low, high + 1)} if atom else {low}
-        return possible <= set(outcomes)
+        return {*switch[2].values(), switch[3]}
+    made = linear_of(decision.form)
+    if len(made.terms) == 1:
+        ((atom, factor),) = made.terms.items()
+        low, high = range_of_sum(Linear({atom: 1}, 0))
+        if high - low < _OUTCOMES:
+            return {made.constant + factor * value for value in range(low, high + 1)}
     limits = [v for v in run.noted.limits.values() if v.inst is decision.inst]
     asked = next((v for v in limits if len(v.operands) == 1), None)
     if asked is None:
-        return False
+        return None
     ((slot, _),) = asked.operands.items()
-    return all(v in outcomes or asked.breaks({slot: v}) for v in _NUMBERS)
+    found = {value for value in _NUMBERS if not asked.breaks({slot: value})}
+    return found if len(found) <= _OUTCOMES and max(found, default=0) < _OUTCOMES else None
 
 
 def staying(decisions: Iterable[Decision]) -> list[Decision]:

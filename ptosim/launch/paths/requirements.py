@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import islice, product
 from typing import Any
 
+from ptosim.engine.core.bound import Kind
 from ptosim.engine.paths.forms import (
     COUNT,
     DATA,
@@ -181,7 +182,8 @@ def requirements_of(front: Front, entry: str, explored: Explored) -> list[Requir
         for made in every:
             if _is_contradicted(made, limit.inst.pc, explored):
                 continue
-            made.when = tuple((line_of(front, d.inst), d) for d in when)
+            ways = [*when, *_avoided(made, limit, run, explored.space)]
+            made.when = tuple((line_of(front, d.inst), d) for d in ways)
             made.lines = [line_of(front, limit.inst)]
             made.told = _told_by(made, limit, run, explored.space)
             same = found.setdefault(made.key, made)
@@ -256,6 +258,27 @@ def _conditions(limit: Limit, run: PathRun, explored: Explored) -> list[Decision
         if not d.form.symbols & limit.symbols and not is_loop(d)
         and len(seen.get(d.inst.pc, ())) == 1 < len(taken.get(d.inst.pc, ()))
     }  # fmt: skip
+    return list(found.values())
+
+
+_OUTSIDE = (0, 1, 7, 100, 5000, 1 << 20)
+
+
+def _avoided(made: Requirement, limit: Limit, run: PathRun, space: Space) -> list[Decision]:
+    """The decisions on the symbols of a sum that with some values outside turn out another way, so
+    that the bound is not asked."""
+    context = {d.inst.pc: d for d in _context(limit, run)} if len(made.terms) > 1 else {}
+    symbols = sorted(limit.symbols, key=lambda s: s.name)
+    found: dict[int, Decision] = {}
+    for values in product(_OUTSIDE, repeat=len(symbols)) if context else ():
+        tried = dict(zip(symbols, values, strict=True))
+        if made.holds({s.name: v for s, v in tried.items()}) is not False:
+            continue
+        assignment = space.fits({**run.assignment, **run.noted.symbols, **tried})
+        if assignment is None or any(assignment[s] != v for s, v in tried.items()):
+            continue
+        env = Env(assignment)
+        found |= {pc: d for pc, d in context.items() if pc not in found and not d.holds(env)}
     return list(found.values())
 
 
@@ -347,7 +370,8 @@ def _context(limit: Limit, run: PathRun) -> list[Decision]:
     before = run.noted.decisions[: limit.after]
     return [
         d for d in before
-        if d.form.own & limit.symbols and not is_loop(d)
+        if d.form.own & limit.symbols and not is_loop(d) and d.inst.kind is not Kind.ACTION
+        and d.inst.kind is not Kind.EXEC  # of which flag or place something is, any may be
     ]  # fmt: skip
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from itertools import chain, product
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from ptosim.engine.paths.forms import (
     CANNOT,
@@ -22,7 +22,6 @@ from ptosim.engine.paths.forms import (
 
 if TYPE_CHECKING:
     from ptosim.launch.paths.facts import Facts
-from typing import Any
 
 from ptosim.engine.paths.forms import Computed, Round, Unknowable, range_of
 from ptosim.ground.records import NamedTuple
@@ -86,9 +85,16 @@ def is_forced(decision: Decision, earlier: Sequence[Decision], known: Sequence[L
         return True
     if not isinstance(decision.outcome, bool):
         return False
+    if any(_inner(d.form) is _inner(decision.form) for d in earlier):
+        return True
     near = [d for d in earlier if d.form.symbols & decision.form.symbols]
     facts = [*known, *(f for d in near[-_NEAR:] for f in facts_of(d.form, d.outcome))]
     return cannot_be(decision.form, not decision.outcome, facts)
+
+
+def _inner(form: Any) -> Any:
+    """What a truth is made of."""
+    return _inner(form.sources[0]) if getattr(form, "word", "") == "cast" else form
 
 
 def flipped(

@@ -22,16 +22,15 @@ from ptosim.ground.source import Span
 from ptosim.language.frontend import Front
 from ptosim.language.toolchains import told_by
 from ptosim.launch.dry_run import BUDGET, Followed
-from ptosim.launch.paths.apart import follow_meetings, windows_apart
 from ptosim.launch.paths.explore import (
     RUNS,
     Explored,
     PathRun,
-    are_all,
     explore,
     is_forced_in,
     is_loop,
     line_of,
+    outcomes_of,
 )
 from ptosim.launch.paths.requirements import Requirement, requirements_of, told_of
 from ptosim.launch.paths.solve import linear_of, range_of_sum
@@ -117,8 +116,9 @@ def coverage_of(
     """Return what the followings of an entry cover; `loops` are those of which more rounds may
     bring out more, and how many there are that a symbol ends."""
     open_ = list(_open(front, explored))
-    apart = windows_apart(front, explored)
-    is_all = not (open_ or apart) and _is_every_path(explored.valid, has_proof=not loops[0])
+    is_all = not (open_ or explored.apart) and _is_every_path(
+        explored.valid, has_proof=not loops[0]
+    )
     every = (*explored.open, *explored.unsolved)
     places = [each.inst.op for each in every if each.inst.op is not None]
     place = Span(front.source, places[0].start, places[0].name_end) if places else None
@@ -132,7 +132,7 @@ def coverage_of(
             (line, tuple(sorted(symbol.name for symbol in symbols)))
             for line, symbols in sorted(explored.unsaid.items())
         ),
-        apart,
+        explored.apart,
     )  # fmt: skip
 
 
@@ -178,7 +178,8 @@ def _is_every_path(runs: Sequence[PathRun], *, has_proof: bool) -> bool:
 def are_all_of(outcomes: Mapping[Any, tuple[PathRun, int]]) -> bool:
     """True if a decision was seen to turn out in every way that it can."""
     run, at = next(iter(outcomes.values()))
-    return are_all(outcomes, run.noted.decisions[at], run)
+    possible = outcomes_of(run.noted.decisions[at], run)
+    return possible is not None and possible <= outcomes.keys()
 
 
 def not_covered(coverage: Coverage) -> Diagnostic | None:
@@ -464,7 +465,10 @@ def _brought_out(
 ) -> EntryPaths:
     required = requirements_of(front, entry, explored)
     loops = rounds_open(front, explored, required)
-    follow_meetings(explored)
+    if explored.uses_twice:  # few programs do
+        from ptosim.launch.paths.apart import follow_meetings
+
+        follow_meetings(front, explored)
     found = findings_of(front, entry, explored, known)
     coverage = coverage_of(front, entry, explored, loops)
     return EntryPaths(
