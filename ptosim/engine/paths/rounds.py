@@ -39,7 +39,7 @@ from ptosim.engine.period.state import (
     opaque_results,
     window_of,
 )
-from ptosim.engine.watch.clocks import Clock
+from ptosim.engine.watch.access import Clock
 from ptosim.engine.watch.marks import Noted
 from ptosim.engine.watch.monitor import Monitor
 from ptosim.engine.watch.rounds import Moving, Sweep, is_plain
