@@ -10,8 +10,9 @@ import pytest
 
 import ptosim
 from ptosim.ground.errors import UsageError
+from ptosim.ground.records import replace
 from ptosim.ground.source import Source
-from ptosim.language.frontend import FrontOptions
+from ptosim.language.frontend import FrontOptions, run_frontend
 from ptosim.launch import array_files
 from ptosim.launch.analysis.insert_sync.write import rewritten
 from ptosim.launch.description import sidecar_of
@@ -32,6 +33,7 @@ from tests.engine.sanitize.test_micro import (
     scalar_store,
 )
 from tests.engine.sanitize.test_races import flag, loop
+from tests.filecheck.levels import asked, texts
 from tests.ops.semantics.test_sync import X, program
 from tests.shell.programs import TILE
 from tests.support.micro import kernel
@@ -379,3 +381,23 @@ def test_tiles_that_are_arguments_stay_where_the_caller_has_them(tmp_path, capsy
     )
     assert main(["fmt", str(path), "--plan"]) == 0
     assert capsys.readouterr().out.count("addr = ") == 1
+
+
+_ACCEPTED = [t for word in ("accept/august_tmp", "accept/august_ops", "accept/vmi_flow",
+                            "micro/accept_regions", "quant/int8_asym") for t in texts(word)]  # fmt: skip
+
+
+@pytest.mark.parametrize("text", _ACCEPTED, ids=lambda t: f"{t.name}-{t.target}")
+@pytest.mark.parametrize("plan", [False, True])
+def test_what_is_written_is_accepted(text, plan):
+    """No synchronisation comes into a vector region, and scratch is a tile where the level of
+    addresses asks for one: of a shape that the rules of its operation take."""
+    front = run_frontend(text.source, asked(text))
+    if front.sink.is_rejected:
+        return
+    written, _ = rewritten(text.source, asked(text), plan=plan, insert_sync=True)
+    options = replace(asked(text), level=3) if plan and "no_tmp" not in written else asked(text)
+    found = run_frontend(text.source.changed(written), options)
+    assert [d.message for d in found.sink if d.is_rejection] == []
+    ops = [op for f in found.resolved.functions.values() for op in f.op.walk()]
+    assert not any(op.inside("vector_region") for op in ops if op.name == "pto.barrier")

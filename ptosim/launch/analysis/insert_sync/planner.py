@@ -20,7 +20,7 @@ from ptosim.ground.ir.types import MemRefType, PtrType, TileType, ViewType
 from ptosim.ground.isa.schema import Role
 from ptosim.ground.records import dataclass, field
 from ptosim.language.place.planner import Placement
-from ptosim.language.place.sides import CUBE, pipe_of, votes
+from ptosim.language.place.sides import CUBE, has_registers, pipe_of, votes
 from ptosim.language.verify.verbs import HELPER
 from ptosim.machine.effects.account import REGISTER, SPECIAL_REGISTER_BYTES, acts_on_memory
 from ptosim.machine.effects.storage import (
@@ -256,8 +256,8 @@ class Planner:
                 yield from (inner for r in op.regions for block in r.blocks for inner in block.run)
 
     def _regions(self, op: Operation) -> None:
-        if op.has("simt_region"):
-            return  # one operation of the vector pipe
+        if op.traits & {"simt_region", "vector_region"} or (op.has("loop") and has_registers(op)):
+            return  # one operation of the vector pipe; what carries registers is in a region
         for region in op.regions:
             for block in region.blocks:
                 self._block(block.run, op if op.has("counted") else None)
@@ -265,7 +265,7 @@ class Planner:
                     self.plan.walls_before.append(block.ops[-1])
 
     def _item(self, op: Operation) -> _Item:
-        is_call = op.has("call") and self.accesses.helper(op) is None
+        is_call = op.has("call") and self.accesses.helper(op) is None and not has_registers(op)
         is_wall = is_call or op.has("launches")
         return _Item(op, self._all_touches(op), is_wall, frozenset(self._signals(op)))
 

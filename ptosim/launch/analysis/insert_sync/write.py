@@ -6,12 +6,13 @@ from collections.abc import Iterator
 
 from ptosim.ground.diagnostics.model import Sink, rejected
 from ptosim.ground.errors import UsageError
-from ptosim.ground.ir.core import Operand, Operation
+from ptosim.ground.ir.core import Operand, Operation, Tok
 from ptosim.ground.ir.program import Function, ResolvedModule
-from ptosim.ground.ir.types import MultiTileType, TileType
+from ptosim.ground.ir.types import REGISTERS, MultiTileType, TileType
 from ptosim.ground.isa.rows import isa
 from ptosim.ground.isa.schema import dtypes
 from ptosim.ground.isa.targets import machine
+from ptosim.ground.records import replace
 from ptosim.ground.source import Source
 from ptosim.language.build import Builder
 from ptosim.language.frontend import Front, FrontOptions, run_frontend
@@ -41,9 +42,8 @@ def rewritten(
     if insert_sync:
         for function in _bodies(front.resolved):
             _synchronise(front, function, edits, sink)
-    if plan:
-        _addresses(front, edits)
-    return edited(source.text, edits), sink
+    scratch = _addresses(front, edits) if plan else {}
+    return _with_shapes(front, options, edits, scratch), sink
 
 
 def _bodies(resolved: ResolvedModule) -> list[Function]:
@@ -68,6 +68,8 @@ def plan_of(front: Front, function: Function) -> Plan:
 def _synchronise(front: Front, function: Function, edits: list[Edit], sink: Sink) -> None:
     if HELPER in function.op.attrs or SIMT_ENTRY in function.op.attrs:
         return  # its caller orders it, as one operation
+    if _is_in_regions(front.resolved, function):
+        return
     written = next((op for op in function.op.walk() if op.has("by_hand")), None)
     if written is not None:
         sink.report(
@@ -78,6 +80,18 @@ def _synchronise(front: Front, function: Function, edits: list[Edit], sink: Sink
         )
         return
     edits += _write_plan(plan_of(front, function), front.source.text, function)
+
+
+def _is_in_regions(resolved: ResolvedModule, function: Function) -> bool:
+    """True for a function that takes or gives registers, or is called in vector regions alone."""
+    if any(
+        isinstance(type_, REGISTERS)
+        for type_ in (*(v.type for v in function.args), *function.results)
+    ):
+        return True
+    bodies = [op for f in _bodies(resolved) for op in f.op.walk()]
+    calls = [op for op in bodies if op.has("call") and op.bound.get("callee") == function.symbol]
+    return bool(calls) and all(call.inside("vector_region") for call in calls)
 
 
 def _write_plan(plan: Plan, text: str, function: Function) -> Iterator[Edit]:
@@ -112,11 +126,16 @@ def _written(flag: Flag, word: str, beside: Operation, function: Function) -> Op
 # -- addresses ------------------------------------------------------------------------------------
 
 
-def _addresses(front: Front, edits: list[Edit]) -> None:
-    """What calls a function decides where its tiles are: beside those of the caller."""
+Scratch = dict[Operation, tuple[str, Placed]]
+"""Operations whose scratch is to be written: the operand, and where it is."""
+
+
+def _addresses(front: Front, edits: list[Edit]) -> Scratch:
+    """What calls a function decides where its tiles are: beside those of the caller. Returns the
+    scratch that is to be written, too."""
     planned: dict[Operation, tuple[int, str]] = {}
     slots: dict[Operation, tuple[int, str]] = {}
-    scratch: dict[Operation, Placed] = {}
+    scratch: Scratch = {}
     for function in _roots(front.resolved):
         if function.implicit:
             raise UsageError(
@@ -127,7 +146,9 @@ def _addresses(front: Front, edits: list[Edit]) -> None:
         placement = place(front.resolved, reached, Sink())
         _refuse_values(front, placement)
         for (op, name), placed in placement.scratch.items():
-            if _is_wanted(op, name) and scratch.setdefault(op, placed).addr != placed.addr:
+            if not _is_wanted(op, name):
+                continue
+            if scratch.setdefault(op, (name, placed))[1].addr != placed.addr:
                 raise _two_places(front, op, placed.name, "one caller", "another")
         for op in (op for f in reached for op in f.op.walk()):
             is_slots = op.has("reserves") and "base" not in op.attrs
@@ -140,13 +161,22 @@ def _addresses(front: Front, edits: list[Edit]) -> None:
                 raise _two_places(
                     front, op, f"%{op.results[0].name}", f"@{root}", f"@{function.name}"
                 )
-    for count, (op, (at, _)) in enumerate(planned.items()):
-        name = f"%ptosim_addr{count}"
-        edits.append(before(front.source.text, op, [Builder().constant(name, at, "i64")]))
-        edits.append(Edit(op.name_end, op.name_end, f" addr = {name}"))
+    edits += _with_addresses(front, {op: at for op, (at, _) in planned.items()})
     edits += (_with_base(op, at) for op, (at, _) in slots.items())
-    for count, (op, placed) in enumerate(scratch.items()):
-        edits += _with_scratch(front, op, placed, count)
+    return scratch
+
+
+def _with_addresses(front: Front, planned: dict[Operation, int]) -> Iterator[Edit]:
+    for count, (op, at) in enumerate(planned.items()):
+        if op.form == "generic":
+            line, _ = front.source.line_column(op.start)
+            raise UsageError(
+                f"--plan: '{op.name}' in line {line} is quoted and takes no address",
+                help="convert the program with `fmt --to short` first",
+            )
+        name = f"%ptosim_addr{count}"
+        yield before(front.source.text, op, [Builder().constant(name, at, "i64")])
+        yield Edit(op.name_end, op.name_end, f" addr = {name}")
 
 
 def _with_base(op: Operation, at: int) -> Edit:
@@ -159,30 +189,97 @@ def _with_base(op: Operation, at: int) -> Edit:
 
 
 def _is_wanted(op: Operation, name: str) -> bool:
-    """True for scratch that the assembler wants written where the tiles have addresses."""
+    """True for scratch that the assembler wants written where the tiles have addresses: at the
+    level that is given to it, or that it takes from them."""
     use = (op.scratch or {}).get(name)
-    return use is not None and use.definition.strict
+    is_left_out = op.bound.get(f"no_{name}") is not None  # the text says that it takes none
+    return use is not None and use.definition.missing is not None and not is_left_out
 
 
-def _with_scratch(front: Front, op: Operation, placed: Placed, count: int) -> Iterator[Edit]:
-    """The scratch as a tile of words at its address, the last of the operation's inputs."""
+def _with_shapes(front: Front, options: FrontOptions, edits: list[Edit], scratch: Scratch) -> str:
+    """The text with scratch of the first types that the rules of the operations take at the level
+    of addresses. Raises UsageError where none is."""
+    chosen = dict.fromkeys(scratch, 0)
+    while True:
+        whole = list(edits)
+        for count, (op, (name, placed)) in enumerate(scratch.items()):
+            types = _types_of(op, placed)
+            if chosen[op] == len(types):
+                line, _ = front.source.line_column(op.start)
+                raise UsageError(
+                    f"--plan: '{op.name}' in line {line} takes {placed.bytes} bytes of scratch, "
+                    "and its rules take no tile that is known here",
+                    help="write the scratch tile as an operand",
+                )
+            whole += _with_scratch(front, op, name, placed, types[chosen[op]], count)
+        text = edited(front.source.text, whole)
+        refused = _refused(front, options, text, {op.name for op in scratch}) & scratch.keys()
+        if not refused:
+            return text
+        for op in refused:
+            chosen[op] += 1
+
+
+def _refused(front: Front, options: FrontOptions, text: str, names: set[str]) -> set[Operation]:
+    """The operations with these names that are refused in another text of the program."""
+    if not names:
+        return set()
+    made = run_frontend(front.source.changed(text), replace(options, level=3))
+    wrong = [d.span.start for d in made.sink if d.is_rejection and d.span is not None]
+    both = ([o for f in _bodies(x.resolved) for o in f.op.walk() if o.name in names]
+            for x in (front, made))  # fmt: skip
+    return {
+        old
+        for old, new in zip(*both, strict=True)
+        if any(new.start <= place < new.end for place in wrong)
+    }
+
+
+def _types_of(op: Operation, placed: Placed) -> list[TileType]:
+    """The tiles of so many bytes that scratch may be: as the source is, or one row, two, or one
+    more than the destination has, of its elements, of words or of bytes."""
+    given = {name: op.bound.get(name) for name in ("src", "src0", "dst")}
+    tiles = {
+        n: o.type
+        for n, o in given.items()
+        if isinstance(o, Operand) and isinstance(o.type, TileType)
+    }
+    target = tiles.pop("dst", None)
+    sources = list(tiles.values())[:1]
+    elems = dict.fromkeys([*(t.dtype for t in sources), dtypes()["f32"], dtypes()["ui8"]])
+    made = [replace(t, loc=placed.space) for t in sources if t.bytes <= placed.bytes]
+    for rows in (1, 2, *([target.rows + 1] if target is not None else [])):
+        for elem in elems:
+            cols = placed.bytes * 8 // elem.bits // rows
+            made.append(TileType(placed.space, elem, rows, cols, rows, cols))
+    return [type_ for type_ in made if type_.cols]
+
+
+def _with_scratch(
+    front: Front, op: Operation, operand: str, placed: Placed, tile: TileType, count: int
+) -> Iterator[Edit]:
+    """The scratch as a tile at its address, among the operation's inputs or outputs."""
     line, _ = front.source.line_column(op.start)
-    if op.form != "dps":
+    if op.form != "dps" or op.variant is None:
         raise UsageError(
             f"--plan: '{op.name}' in line {line} takes {placed.bytes} bytes of scratch that it "
             "does not name, and this form cannot take the tile",
             help="convert the program with `fmt --to dps` first",
         )
     at, name = f"%ptosim_scratch_addr{count}", f"%ptosim_scratch{count}"
-    tile = TileType(placed.space, dtypes()["f32"], 1, placed.bytes // 4, 1, placed.bytes // 4)
     b = Builder()
     b.constant(at, placed.addr, "i64")
     yield before(front.source.text, op, b.ops)
     made = f"{name} = pto.alloc_tile addr = {at} : {tile}"
     yield Edit(op.start, op.start, f"{made}\n{indent_of(front.source.text, op.start)}")
-    value, type_ = op.ins[-1], op.ins_types[-1]
+    listed = [d.name for d in op.variant.outs]
+    values, types = (op.outs, op.outs_types) if operand in listed else (op.ins, op.ins_types)
+    listed = listed if operand in listed else [d.name for d in op.variant.ins]
+    listed = listed[: listed.index(operand)] if operand in listed else listed
+    earlier = sum(op.bound.get(other) is not None for other in listed)
+    value = [v for v in values if isinstance(v, Tok) and v.type == "SSA"][earlier - 1]
     yield Edit(value.end, value.end, f", {name}")
-    yield Edit(type_.end, type_.end, f", {tile}")
+    yield Edit(types[earlier - 1].end, types[earlier - 1].end, f", {tile}")
 
 
 def _roots(resolved: ResolvedModule) -> list[Function]:
