@@ -20,6 +20,7 @@ from ptosim.language.place.cores import has_abstract, reached_functions
 from ptosim.language.place.planner import Placed, Placement, called_functions, place
 from ptosim.language.place.sides import SIMT_ENTRY
 from ptosim.language.rewrite.abstract import Edit, after, before, edited, indent_of
+from ptosim.language.rewrite.forms import convert
 from ptosim.language.verify.verbs import HELPER
 from ptosim.launch.analysis.insert_sync.planner import Accesses, Flag, Plan, Planner, number
 
@@ -28,10 +29,15 @@ def rewritten(
     source: Source, options: FrontOptions, *, plan: bool, insert_sync: bool
 ) -> tuple[str, Sink]:
     """Return the text of a program with addresses (`plan`) and flags (`insert_sync`), and notes on
-    what was left as it is. Raises ProgramError if the program is wrong."""
+    what was left as it is. Operations with results are given destinations first. Raises
+    ProgramError if the program is wrong."""
     front = run_frontend(source, options)
     if front.sink.is_rejected:
         raise rejected(list(front.sink))
+    if any(_gives_a_tile(op) for f in _bodies(front.resolved) for op in f.op.walk()):
+        given = source.changed(convert(source, "dps", front.target, options.compat))
+        placed = run_frontend(given, options)
+        source, front = (source, front) if placed.sink.is_rejected else (given, placed)
     if any(has_abstract(f) for f in _bodies(front.resolved)):
         raise UsageError(
             "tiles without a shape cannot be planned: it comes from the arguments",
@@ -44,6 +50,11 @@ def rewritten(
             _synchronise(front, function, edits, sink)
     scratch = _addresses(front, edits) if plan else {}
     return _with_shapes(front, options, edits, scratch), sink
+
+
+def _gives_a_tile(op: Operation) -> bool:
+    is_tiles = op.definition is not None and op.definition.form == "dps" and op.form != "dps"
+    return is_tiles and any(isinstance(v.type, TileType) for v in op.results)
 
 
 def _bodies(resolved: ResolvedModule) -> list[Function]:
@@ -303,7 +314,7 @@ def _is_allocation(op: Operation) -> bool:
     return op.has("makes_storage") and any(isinstance(v.type, kinds) for v in op.results)
 
 
-_ELSEWHERE = ("places", "reserves", "imports", "function")
+_ELSEWHERE = ("places", "reserves", "imports", "function", "same_storage")
 """Traits of operations whose values need no address of their own in the text, or have one."""
 
 
