@@ -327,7 +327,7 @@ class FollowedLoops:
         """Take out what moves in the innermost trial, so many periods later."""
         trial = self.trials.pop()
         for core in self.engine.machine.cores:
-            core.slots[:] = [later(value, trial.level, periods) for value in core.slots]
+            core.slots[:] = [_after(value, trial.level, periods) for value in core.slots]
         Horizon.end()
         if not self.trials:
             self._execute(self._bound)
@@ -374,7 +374,7 @@ class FollowedLoops:
         return None if behind is None or moving is None else (gains, behind, moving)
 
     def _agrees(self, start: Any, end: Any, level: int) -> bool:
-        return agrees(start, end, level)
+        return (_is_fraction(start) and _is_fraction(end)) or agrees(start, end, level)
 
     def _finish(self, trial: Trial) -> None:
         """The period is over: leave out those that are proven to repeat it."""
@@ -425,18 +425,36 @@ class FollowedLoops:
         self._counted(core)[trial.number] = head.gap
 
 
+def _is_fraction(value: Any) -> bool:
+    """Is it a number with a fraction of which nobody knows how it moves? It is neither a place nor
+    a size: what a period does with it is the same whatever it is."""
+    return value.__class__ is Opaque and now(value).__class__ is float
+
+
+def _after(value: Any, level: int, periods: int) -> Any:
+    if periods and _is_fraction(value) and value.level == level:
+        return Unknown(NO_LINE.origin)
+    return later(value, level, periods)
+
+
 def _plain(inst: Inst) -> Any:
     """The getter of an instruction that hands out what its operands are now. What is known now and
-    moves in a way that nobody knows ends the trial."""
+    moves in a way that nobody knows ends the trial; a number with a fraction is no place and no
+    size, and is unknown instead."""
     getter = inst.getter
+
+    def present(value: Any) -> Any:
+        found = now(value)
+        if value.__class__ is not Opaque or isinstance(found, Unknown):
+            return found
+        if not _is_fraction(value):
+            raise NeedsValue(NO_LINE)
+        return Unknown(NO_LINE.origin)
 
     def get(slots: list[Any]) -> Any:
         values = getter(slots)
         if not moves(values):
             return values
-        for value in values if values.__class__ is tuple else (values,):
-            if value.__class__ is Opaque and not isinstance(now(value), Unknown):
-                raise NeedsValue(NO_LINE)
-        return tuple(map(now, values)) if values.__class__ is tuple else now(values)
+        return tuple(map(present, values)) if values.__class__ is tuple else present(values)
 
     return get

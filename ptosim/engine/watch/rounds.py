@@ -203,7 +203,7 @@ def moved_windows(
     found: list[Moving] = []
     for old, new in zip(before, last, strict=True):
         same = old.entry[0] == new.entry[0] and old.reader == new.reader
-        if not same or old.entry[2].inst is not new.entry[2].inst or old.as_found != new.as_found:
+        if not same or old.entry[2].inst.pc != new.entry[2].inst.pc or old.as_found != new.as_found:
             return None
         if len(old.reads) != len(new.reads) or len(old.writes) != len(new.writes):
             return None

@@ -43,7 +43,7 @@ from ptosim.language.cpp.kinds import (
 from ptosim.language.cpp.library import is_numeric
 from ptosim.language.cpp.names import is_type
 from ptosim.language.cpp.repeats import Repeats
-from ptosim.language.cpp.state import DEEPEST, CppError, Scope, refused
+from ptosim.language.cpp.state import DEEPEST_CALLS, CppError, Scope, refused
 from ptosim.language.cpp.statements import Frame
 from ptosim.language.cpp.templates import SILENT, instance_name, packed, param_name, spread
 
@@ -341,11 +341,11 @@ class Calls(Repeats):
 
     def follow(self, function: Declared, scope: Scope, values: list[Any], node: Any) -> Any:
         """Follow a function: its parameters are variables, its statements are executed here."""
-        if len(self.calls) >= DEEPEST:
+        if len(self.calls) >= DEEPEST_CALLS:
             raise refused(
                 node,
                 function.name,
-                f"calls are nested more than {DEEPEST} deep: recursion",
+                f"calls are nested more than {DEEPEST_CALLS:,} deep: recursion",
                 "write a loop",
             )
         body = field_of(function.node, "body")

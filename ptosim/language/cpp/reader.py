@@ -118,8 +118,8 @@ def _word_at(whole: str, at: int) -> int:
     return max(len(found.group()), 1) if found is not None else 1
 
 
-_FRAMES = 30_000
-"""Frames of Python that calls in calls may take: they are limited by `DEEPEST` before."""
+_FRAMES = 60_000
+"""Frames of Python that calls in calls may take: they are limited by `DEEPEST_CALLS` before."""
 
 
 _METHOD = re.compile(r"((?:\.|->)\s*\w+\s*<\s*)(\d[\w']*)(?=\s*>\s*\()")

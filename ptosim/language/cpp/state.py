@@ -64,7 +64,9 @@ MOST_STEPS = 250_000
 MOST_VALUES = 2_000_000
 """Expressions that are evaluated in one elaboration."""
 DEEPEST = 400
-"""Calls in calls."""
+"""Expressions in expressions."""
+DEEPEST_CALLS = 1_024
+"""Calls in calls, instances in instances: as deep as compilers go by default."""
 
 
 class Scope:

@@ -28,7 +28,7 @@ from ptosim.language.cpp.kinds import (
     Scalar,
     StructType,
 )
-from ptosim.language.cpp.state import DEEPEST, CppError, Scope, refused
+from ptosim.language.cpp.state import DEEPEST_CALLS, CppError, Scope, refused
 
 SILENT = frozenset(("std", "pto", "comm", "cce", "kernel_utils", "pto_comm"))
 """Namespaces of the libraries: their names are built in."""
@@ -72,7 +72,7 @@ class Templates(Arithmetic):
         self.depth += 1
         deep, self.deep = self.deep, 0
         try:
-            if self.depth > DEEPEST:
+            if self.depth > DEEPEST_CALLS:
                 raise CppError(
                     node,
                     f"templates are nested too deeply at `{found.name}`",

@@ -246,6 +246,17 @@ def test_what_is_written_out_is_a_loop(body: str, count: int, target: str) -> No
     assert found[0] == found[1]
 
 
+def test_numbers_that_go_up_from_statement_to_statement_are_those_of_a_loop() -> None:
+    """By one step, whole or a part of two; where the step changes another run begins."""
+    numbers = [i * 0.25 for i in range(600)] + [7.0 - i for i in range(700)]
+    written = [f"TADDS(b, b, {n}f);" for n in numbers]
+    text = _kernel("TMOV(b, a);\n" + "\n".join(written))
+    program = ptosim.load(text, target="a5", filename="k.cpp")
+    result = program.run({"y": np.zeros_like(_X), "x": _X, "n": 5}, timing=False)
+    assert len(program.front.resolved.ops) < 80
+    np.testing.assert_array_equal(result.outputs["y"], _X + sum(numbers))
+
+
 def test_ten_times_the_statements_are_ten_times_the_work_at_most() -> None:
     """Steps are counted, not seconds: statements that differ are followed once each."""
     counts = []

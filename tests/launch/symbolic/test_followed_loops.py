@@ -118,6 +118,18 @@ def test_a_loop_of_any_length_is_followed_to_its_end(left_out):
     assert left_out[0] > ROUNDS - 100
 
 
+def test_a_number_with_a_fraction_may_move_as_it_likes(left_out):
+    """It is no place: what a round does is the same whatever it is."""
+    number = (
+        "%w = arith.index_cast %i : index to i64\n%f = arith.sitofp %w : i64 to f32\n"
+        f"pto.tadds ins(%b, %f : {TILE}, f32) outs(%b : {TILE})\n"
+    )
+    body = window("x", "%c0", "p") + window("z", "%c0", "q") + ROUND.replace(ADD, ADD + number)
+    assert codes(long_loop(body)) == []
+    assert left_out
+    assert left_out[0] > ROUNDS - 100
+
+
 def test_what_comes_after_a_long_loop_is_found():
     body = window("x", "%c0", "p") + window("z", "%c0", "q") + ROUND
     assert codes(long_loop(body, "%never = arith.divsi %c1, %c0 : index")) == ["PTO6007"]
