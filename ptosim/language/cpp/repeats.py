@@ -191,6 +191,8 @@ def _enter_lines(
         if a == b:
             continue
         over = max(a.denominator, b.denominator)
+        if part.text.startswith(b"-"):  # a sign belongs to the number
+            a, b = -a, -b
         type_ = literal(part.text.decode(), part).type
         first, step = a * over, (b - a) * over
         last = first + step * rounds
