@@ -10,6 +10,8 @@ from ptosim.ground.records import dataclass, field
 
 _LINE_END = re.compile(r"\r\n?|\n")
 _CPP_SUFFIXES = (".cpp", ".cc", ".cce", ".h", ".hpp", ".cxx")
+KERNELS = frozenset((".pto", ".cpp", ".cc", ".cce", ".cxx"))
+"""Suffixes of files that may be a program: headers are parts of others."""
 _PTO_LINE = re.compile(r"^\s*pto\.\w", re.MULTILINE)
 _LOOKS_CPP = re.compile(r"^\s*#\s*include\b|^\s*template\s*<|\bAICORE\b|__global__", re.MULTILINE)
 _LONE_RETURN = re.compile(r"\r(?!\n)")

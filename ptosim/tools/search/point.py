@@ -295,9 +295,11 @@ def load_text(
     text: str, target: str | None, request: Request, name: str = "<text>"
 ) -> LoadedProgram:
     """Return a checked program. Raises Refused at `parse`, `rules` or `placement`."""
-    options = FrontOptions(target, request.level, request.sync, request.compat)
     try:
-        front = run_frontend(read_source(text + "\n", name), options)
+        source = read_source(text + "\n", name)
+        entry = request.entry if source.is_cpp else None  # of C++ only this one is read
+        options = FrontOptions(target, request.level, request.sync, request.compat, entry)
+        front = run_frontend(source, options)
     except Exception as problem:  # a text may be anything
         raise refused_by("parse", problem) from problem
     error = next((d for d in front.sink if d.is_rejection), None)

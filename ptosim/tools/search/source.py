@@ -161,7 +161,7 @@ class Constants:
         if missing is not None:
             listed = ", ".join(found) or "none"
             raise UsageError(
-                f"PTO7604: {source.label} has no `%{missing} = arith.constant …`",
+                f"PTO7604: {source.label} has no {_forms(source).format(missing)}",
                 help=f"constants: {listed}",
             )
 
@@ -177,10 +177,26 @@ class Constants:
 
 
 _LITERAL = re.compile(r"arith\.constant\s+(?P<value>[^\s:]+)")
+_IN_CPP = re.compile(
+    r"^[ \t]*#[ \t]*define[ \t]+(?P<macro>\w+)[ \t]+(?P<word>[^\s/]+)[ \t]*(?://.*|/\*.*)?$"
+    r"|\bconstexpr\b[\w\s:<>]*?\b(?P<name>\w+)\s*=\s*(?P<value>[^;,{}]+?)\s*;", re.MULTILINE
+)  # fmt: skip
+"""What has a value in C++: `#define NAME 16`, `constexpr int NAME = 16;`."""
+
+
+def _forms(source: Source) -> str:
+    is_cpp = source.is_cpp
+    return "`#define {0} …` and no `constexpr … {0} = …`" if is_cpp else "`%{} = arith.constant …`"
 
 
 def _constants(source: Source) -> dict[str, list[tuple[int, int]]]:
     """Where the literals of constants are, by the name of the constant."""
+    if source.is_cpp:
+        places: dict[str, list[tuple[int, int]]] = {}
+        for one in _IN_CPP.finditer(source.text):
+            name, value = ("macro", "word") if one["macro"] else ("name", "value")
+            places.setdefault(one[name], []).append(one.span(value))
+        return places
     module = parse(source, Sink())
     found: dict[str, list[tuple[int, int]]] = {}
     for op in module.walk():

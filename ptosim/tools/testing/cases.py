@@ -20,6 +20,7 @@ from ptosim.ground.errors import PtosimError, UsageError
 from ptosim.ground.files import write_file
 from ptosim.ground.limits import current
 from ptosim.ground.records import dataclass, field
+from ptosim.ground.source import KERNELS
 from ptosim.language.frontend import FrontOptions, run_frontend
 from ptosim.launch.array_files import BROKEN, beside, in_file
 from ptosim.launch.compare import Comparison, compare
@@ -130,7 +131,8 @@ def programs_in(paths: Iterable[Path]) -> list[Path]:
     found: set[Path] = set()
     for path in paths:
         if path.is_dir():
-            found |= {p for p in path.rglob("*.pto") if p.with_suffix(".toml").is_file()}
+            kernels = (p for p in path.rglob("*") if p.suffix in KERNELS)
+            found |= {p for p in kernels if p.with_suffix(".toml").is_file()}
         elif not path.is_file():
             raise UsageError(f"there is no file or folder {path}")
         elif not path.with_suffix(".toml").is_file():
@@ -233,9 +235,11 @@ def _run(case: Case, *, compares: bool) -> _Ran:
     """Run a case. Golden arrays are read only to be compared: before the first `--update` there are
     none."""
     kept = case.sidecar.options
-    options = FrontOptions(case.target, kept.get("level"), kept.get("sync"), kept.get("compat"))
     try:
-        front = run_frontend(read_source(case.path), options)
+        source = read_source(case.path)
+        entry = kept.get("entry") if source.is_cpp else None  # of C++ only this one is read
+        words = (kept.get(word) for word in ("level", "sync", "compat"))
+        front = run_frontend(source, FrontOptions(case.target, *words, entry))
         program = Program.of(front, kept.get("profile") or "hw", None, case.sidecar)
         expected = program.expected() if compares else {}
         result = program.run()
@@ -268,7 +272,7 @@ def _by_check(case: Case) -> set[str]:
     kept = case.sidecar.options
     checked = check_source(
         read_source(case.path), case.target, kept.get("level"), kept.get("sync"),
-        compat=kept.get("compat"), redundant=True,
+        compat=kept.get("compat"), redundant=True, entry=kept.get("entry"),
     )  # fmt: skip
     return {d.code for d in checked.findings}
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from pathlib import Path
 
@@ -161,3 +162,40 @@ def test_cpp_with_several_entries_or_none_is_no_error_in_an_editor() -> None:
 def test_findings_of_python_have_lines_of_the_file() -> None:
     found = ptosim.check(_TEXT.replace("LOADED(x);", ""), target="a5", filename="k.cpp")
     assert [d.span.line for d in found if d.code == "PTO5201" and d.span is not None] == [5]
+
+
+# -- the other commands that take a program --------------------------------------------------------
+
+_SIDECAR = """summary = "Twice"
+targets = ["a5"]
+entry = "k<float, 64>"
+[args]
+a = "arange:f32:16x64"
+o = "zeros:f32:16x64"
+[expect]
+o = "out.npz:o"
+"""
+
+
+def test_judges_tests_and_sweeps_name_an_entry_of_cpp(tmp_path: Path, capsys) -> None:
+    """Of several entries the one that is meant is read; constants are macros and `constexpr`."""
+    from ptosim.shell.main import main
+
+    second = "template __global__ AICORE void k<float, 32>(__gm__ float *, __gm__ float *);\n"
+    (tmp_path / "k.cpp").write_text(_TEXT + second)
+    (tmp_path / "k.toml").write_text(_SIDECAR)
+    np.savez(tmp_path / "out.npz", o=2 * _A)
+    (tmp_path / "main.cpp").write_text("int main() { return 0; }\n")  # has no sidecar
+    assert main(["test", str(tmp_path)]) == 0
+    job = {"id": "k", "program": str(tmp_path / "k.cpp"), "entry": "k<float, 64>", "target": "a5"}
+    (tmp_path / "jobs.jsonl").write_text(json.dumps(job) + "\n")
+    assert main(["judge", str(tmp_path / "jobs.jsonl")]) == 0
+    text = _TEXT.replace("<float, 64>", "<float, WIDE>").replace(
+        "#define", "#define WIDE 64\n#define"
+    )
+    (tmp_path / "n.cpp").write_text(text)
+    capsys.readouterr()
+    assert main(["sweep", str(tmp_path / "n.cpp"), "--target", "a5", "--const", "WIDE=32,64"]) == 0
+    assert "2 accepted" in capsys.readouterr().out
+    assert main(["sweep", str(tmp_path / "n.cpp"), "--const", "M=32"]) == 2
+    assert "no `#define M …`" in capsys.readouterr().err
