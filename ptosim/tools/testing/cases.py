@@ -238,8 +238,8 @@ def _run(case: Case, *, compares: bool) -> _Ran:
     try:
         source = read_source(case.path)
         entry = kept.get("entry") if source.is_cpp else None  # of C++ only this one is read
-        words = (kept.get(word) for word in ("level", "sync", "compat"))
-        front = run_frontend(source, FrontOptions(case.target, *words, entry))
+        level, sync, compat = (kept.get(word) for word in ("level", "sync", "compat"))
+        front = run_frontend(source, FrontOptions(case.target, level, sync, compat, entry))
         program = Program.of(front, kept.get("profile") or "hw", None, case.sidecar)
         expected = program.expected() if compares else {}
         result = program.run()
