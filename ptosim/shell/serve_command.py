@@ -7,6 +7,7 @@ import contextlib
 import os
 import socket
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 from ptosim.ground.errors import UsageError
@@ -63,9 +64,44 @@ def run(options: argparse.Namespace, terminal: Terminal) -> int:
         return 0
     path = (options.socket or protocol.default_socket()).absolute()
     said = f"serving at {path}; export {protocol.VARIABLE}={path}"
-    with contextlib.suppress(KeyboardInterrupt, Terminated):
-        server.listen(path, lambda: terminal.remark(said))
+    with contextlib.suppress(KeyboardInterrupt, Terminated), _listening(path) as listener:
+        server.listen(listener, lambda: terminal.remark(said))
     return 0
+
+
+@contextlib.contextmanager
+def _listening(path: Path) -> Iterator[socket.socket]:
+    """Open a socket that only this user can reach, and remove it at the end. Raises UsageError if
+    somebody listens there, or it cannot be made."""
+    with socket.socket(socket.AF_UNIX) as listener:
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+            _remove_stale(path)
+            before = os.umask(0o177)
+            try:
+                listener.bind(str(path))
+            finally:
+                os.umask(before)
+            listener.listen()
+        except OSError as problem:
+            raise UsageError(f"cannot listen at {path}: {problem.strerror or problem}") from problem
+        try:
+            yield listener
+        finally:
+            path.unlink(missing_ok=True)
+
+
+def _remove_stale(path: Path) -> None:
+    """Remove the socket of a server that was killed."""
+    if not path.is_socket():
+        return  # whatever else is there makes `bind` fail
+    with socket.socket(socket.AF_UNIX) as probe:
+        try:
+            probe.connect(str(path))
+        except ConnectionRefusedError:
+            path.unlink()
+            return
+    raise UsageError(f"a server listens at {path}", help="stop it, or name another --socket")
 
 
 def _warm_up() -> None:

@@ -102,6 +102,31 @@ def test_a_served_command_prints_and_returns_the_same(server, folder, words):
     assert served.stderr == alone.stderr
 
 
+def test_what_a_process_did_before_does_not_matter(talk, folder):
+    """Checks and costs are done by processes that stay: each as if it were the first, whatever the
+    folder, the environment, the text and the outcome of the one before were."""
+    (folder / "own").mkdir()
+    vadd = TREE.joinpath("programs/basics/vadd.pto").read_text()
+    (folder / "own" / "k.pto").write_text(vadd)
+    requests = [
+        {"argv": ["check", "k.pto"], "cwd": str(folder / "own")},
+        {"argv": ["check", "k.pto"], "cwd": str(folder)},
+        {"argv": ["check", "wrong.pto"], "cwd": str(folder)},
+        {"argv": ["cost", "k.pto", "--target", "a2a3"], "cwd": str(folder / "own")},
+        {"argv": ["cost", "k.pto", "--target", "a5"], "cwd": str(folder / "own"),
+         "env": {**os.environ, "COLUMNS": "40"}},
+        {"argv": ["check", "-", "-q"], "stdin": vadd},
+        {"argv": ["check", "k.pto", "--format", "text"], "cwd": str(folder / "own")},
+        {"argv": ["check", "-", "--no-dry-run"], "stdin": WRONG},
+        {"argv": ["cost", "nothing.pto"], "cwd": str(folder)},
+        {"argv": ["check", "k.pto", "--strict"], "cwd": str(folder / "own")},
+    ]  # fmt: skip
+    first = [talk(request) for request in requests]
+    assert [answer["exit"] for answer in first[:4]] == [0, 2, 3, 0]
+    assert [talk(request) for request in reversed(requests)] == first[::-1]
+    assert [talk(request) for request in requests] == first
+
+
 @pytest.mark.sampled(1)
 @pytest.mark.parametrize("closed", ["<&-", ">&-", "2>&-"])
 def test_a_command_with_a_closed_stream_does_not_talk_to_the_server_over_it(server, closed):

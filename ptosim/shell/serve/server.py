@@ -1,8 +1,10 @@
 """The server: reads requests of several callers, has each done by a forked process, sends answers.
 
 One thread looks at all callers. Forking keeps the requests apart (folder, environment, limits, a
-crash) and costs a few milliseconds, since everything is loaded and nothing is copied until it
-changes. A request waits while as many are at work as the machine has cores.
+crash). What a request touches is copied for its process, which takes twice as long as a small
+request itself: a process that did one that leaves nothing behind (a check or a cost, with the usual
+options) does up to MOST_USES of them. A request waits while as many are at work as the machine has
+cores.
 """
 
 from __future__ import annotations
@@ -19,16 +21,24 @@ import tempfile
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from pathlib import Path
 from typing import IO, Any, NoReturn
 
 from ptosim.ground import __version__
-from ptosim.ground.errors import UsageError
 from ptosim.ground.records import NamedTuple, dataclass, field
 from ptosim.shell.serve.protocol import MAX_LINE, line_of, request_of, talks
 
 _PIECE = 1 << 16
 _MAX_FILES = 3
+MOST_USES = 200
+"""Requests that a process does at most."""
+_KEPT = frozenset(("check", "cost"))
+"""Commands after which a process does another request."""
+_USUAL = frozenset((
+    "-q", "-v", "--quiet", "--verbose", "--format", "--target", "--level", "--sync", "--compat",
+    "--entry", "--as", "--profile", "--arg", "--block-num", "--fail-on", "--color", "--dry-run",
+    "--no-dry-run", "--no-explore", "--strict",
+))  # fmt: skip
+"""Options with which a command leaves nothing behind in its process."""
 
 
 class Commands(NamedTuple):
@@ -89,6 +99,15 @@ class Job:
     request: dict[str, Any]
     files: list[int]
     answer: IO[bytes] | None = None
+    channel: socket.socket | None = None
+    """To a process that may do another one."""
+
+    @property
+    def leaves_nothing(self) -> bool:
+        """True if its process may do another request."""
+        command, *words = self.request["argv"] or [""]
+        options = {word.partition("=")[0] for word in words if word.startswith("-") and word != "-"}
+        return command in _KEPT and options <= _USUAL
 
 
 class Server:
@@ -102,11 +121,11 @@ class Server:
         self._callers: list[Caller] = []
         self._waiting: deque[Job] = deque()
         self._at_work: dict[int, Job] = {}
+        self._idle: list[tuple[int, socket.socket]] = []
 
-    def listen(self, path: Path, ready: Callable[[], None]) -> None:
-        """Serve the socket at a path, which is made for this user alone; `ready` is called when it
-        can be reached. Raises UsageError."""
-        with listening(path) as listener, self._told_of_ends():
+    def listen(self, listener: socket.socket, ready: Callable[[], None]) -> None:
+        """Serve a socket; `ready` is called when that begins."""
+        with self._told_of_ends():
             ready()
             self._listener = listener
             self._selector.register(listener, selectors.EVENT_READ, self._accept)
@@ -195,12 +214,52 @@ class Server:
 
     def _begin(self, job: Job) -> None:
         job.answer = tempfile.TemporaryFile()  # noqa: SIM115  # read when the process has ended
+        if job.leaves_nothing:
+            self._hand_over(job)
+            return
         process = os.fork()
         if process == 0:
             self._forget()
             child(self._commands, job.request, job.files, job.answer)
         _close(job.files)
         self._at_work[process] = job
+
+    def _hand_over(self, job: Job) -> None:
+        """Give a request to a process that is there, else to a new one."""
+        assert job.answer is not None
+        if not self._idle:
+            ours, theirs = socket.socketpair()
+            process = os.fork()
+            if process == 0:
+                self._forget()
+                self._forget_files(job, ours)
+                worker(self._commands, theirs)
+            theirs.close()
+            self._idle.append((process, ours))
+        process, job.channel = self._idle.pop()
+        self._at_work[process] = job
+        self._selector.register(job.channel, selectors.EVENT_READ, lambda: self._heard_of(process))
+        line = line_of(job.request)
+        with contextlib.suppress(OSError):  # it has ended: that is heard at once
+            files = [job.answer.fileno(), *job.files]
+            socket.send_fds(job.channel, [len(line).to_bytes(8, "big")], files)
+            job.channel.sendall(line)
+        _close(job.files)
+
+    def _heard_of(self, process: int) -> None:
+        """A process has done its request, or ended."""
+        job = self._at_work.pop(process)
+        assert job.channel is not None
+        self._selector.unregister(job.channel)
+        said = b""
+        with contextlib.suppress(OSError):
+            said = job.channel.recv(1)
+        if said == _AGAIN:
+            self._idle.append((process, job.channel))
+            self._end(job, 0)
+            return
+        job.channel.close()
+        self._end(job, os.waitpid(process, 0)[1])
 
     def _forget(self) -> None:
         """Close the copies that a forked process has of what is the server's alone: a caller must
@@ -213,9 +272,26 @@ class Server:
         for caller in self._callers:
             if caller.connection is not None:
                 caller.connection.close()
+        for job in self._at_work.values():
+            if job.channel is not None:
+                job.channel.close()
+        for _, channel in self._idle:
+            channel.close()
+
+    def _forget_files(self, job: Job, ours: socket.socket) -> None:
+        """Close what a process that stays would keep open: callers wait for the end of a file."""
+        ours.close()
+        for file in (
+            *job.files,
+            *(f for each in (*self._waiting, *self._callers) for f in each.files),
+        ):
+            os.close(file)
+        for each in (job, *self._at_work.values()):
+            if each.answer is not None:
+                each.answer.close()
 
     def _reap(self) -> None:
-        for process in list(self._at_work):
+        for process in [p for p, job in self._at_work.items() if job.channel is None]:
             ended, status = os.waitpid(process, os.WNOHANG)
             if ended:
                 self._end(self._at_work.pop(process), status)
@@ -256,6 +332,10 @@ class Server:
         caller.close()
 
     def _stop(self) -> None:
+        for process, channel in self._idle:  # which ends with its channel
+            channel.close()
+            os.waitpid(process, 0)
+        self._idle.clear()
         for process in self._at_work:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(process, signal.SIGTERM)
@@ -285,41 +365,6 @@ def _close(files: list[int]) -> None:
         os.close(file)
 
 
-@contextmanager
-def listening(path: Path) -> Iterator[socket.socket]:
-    """Open a socket that only this user can reach, and remove it at the end. Raises UsageError if
-    somebody listens there, or it cannot be made."""
-    with socket.socket(socket.AF_UNIX) as listener:
-        try:
-            path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-            _remove_stale(path)
-            before = os.umask(0o177)
-            try:
-                listener.bind(str(path))
-            finally:
-                os.umask(before)
-            listener.listen()
-        except OSError as problem:
-            raise UsageError(f"cannot listen at {path}: {problem.strerror or problem}") from problem
-        try:
-            yield listener
-        finally:
-            path.unlink(missing_ok=True)
-
-
-def _remove_stale(path: Path) -> None:
-    """Remove the socket of a server that was killed."""
-    if not path.is_socket():
-        return  # whatever else is there makes `bind` fail
-    with socket.socket(socket.AF_UNIX) as probe:
-        try:
-            probe.connect(str(path))
-        except ConnectionRefusedError:
-            path.unlink()
-            return
-    raise UsageError(f"a server listens at {path}", help="stop it, or name another --socket")
-
-
 # -- one request in a process of its own, forked from the server: what it does to the folder, the
 # environment, streams and memory ends with it
 
@@ -340,6 +385,40 @@ def child(
         code = 0
     finally:
         os._exit(code)  # nothing of the server's is unwound or flushed here
+
+
+_AGAIN, _LAST = b"+", b"-"
+"""What a process says that has done a request: it is there for another one, or ends."""
+
+
+def worker(commands: Commands, channel: socket.socket) -> NoReturn:
+    """Do requests that leave nothing behind until the server ends, or MOST_USES of them. Folder,
+    environment and streams are those of the server before each."""
+    code = _FAILED
+    try:
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
+        folder, environment = os.open(".", os.O_RDONLY), dict(os.environ)
+        streams, kept = (sys.stdin, sys.stdout, sys.stderr), [os.dup(n) for n in range(_MAX_FILES)]
+        for use in range(MOST_USES):
+            signal.signal(signal.SIGINT, signal.SIG_IGN)  # of a request that is done
+            size, files, _, _ = socket.recv_fds(channel, 8, _MAX_FILES + 1)
+            if not size:
+                break
+            signal.signal(signal.SIGINT, signal.default_int_handler)
+            line = channel.recv(int.from_bytes(size, "big"), socket.MSG_WAITALL)
+            with open(files[0], "wb") as answer:
+                answer.write(line_of(_answer(commands, request_of(line), files[1:])))
+            _close(files[1:])
+            os.fchdir(folder)
+            os.environ.clear()
+            os.environ.update(environment)
+            sys.stdin, sys.stdout, sys.stderr = streams
+            for number, file in enumerate(kept):
+                os.dup2(file, number)
+            channel.sendall(_AGAIN if use + 1 < MOST_USES else _LAST)
+        code = 0
+    finally:
+        os._exit(code)
 
 
 def _answer(commands: Commands, request: dict[str, Any], files: Sequence[int]) -> dict[str, Any]:
