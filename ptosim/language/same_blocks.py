@@ -15,6 +15,7 @@ known".
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from functools import cached_property
 from typing import Any
 
 from ptosim.ground.ir.core import Clause, Operand, Operation, Value
@@ -39,12 +40,12 @@ class _Differs(Exception):
     """Blocks may differ; the text says where."""
 
 
-def difference(functions: Iterable[Function], *, by_data: bool) -> str | None:
+def difference(functions: Sequence[Function], *, by_data: bool) -> str | None:
     """Return why blocks may differ, or None: they do the same. `functions` are all that a block
     executes; `by_data`: data order its operations, global memory among them."""
     try:
         for function in functions:
-            _Follow(function, by_data=by_data).run()
+            _Follow(function, by_data=by_data, is_alone=len(functions) == 1).run()
     except _Differs as found:
         return str(found)
     return None
@@ -54,9 +55,10 @@ class _Follow:
     """What the block decides of each value of a function. Values that a loop carries are followed
     until nothing changes."""
 
-    def __init__(self, function: Function, *, by_data: bool) -> None:
+    def __init__(self, function: Function, *, by_data: bool, is_alone: bool) -> None:
         self.function = function
         self.by_data = by_data
+        self.is_alone = is_alone  # no other function of the block calls it
         self.forms: dict[int, Form] = {}
         self.carried: set[int] = set()  # values of loops and branches that the block decides
 
@@ -202,10 +204,11 @@ class _Follow:
         self.carried.update(id(value) for value in held)
 
     def _check_order(self, ops: Sequence[Operation]) -> None:
-        """Where data order operations, a buffer that is read and written orders them by its
-        addresses: blocks differ if the block decides one of these."""
+        """Where data order operations, a buffer that is read and written orders them by addresses:
+        blocks differ, unless the block moves all of these by one number, in every round."""
         roots = roots_of(ops)
         used: dict[int, set[str]] = {}
+        shifts: dict[int, set[Any]] = {}
         for op in ops:
             if not op.traits.isdisjoint(("handle", "window", "view", "points_into")):
                 continue
@@ -213,12 +216,50 @@ class _Follow:
             for name, operand in op.operands():
                 value = operand.value
                 if value is not None and is_global(value):
-                    kinds = used.setdefault(id(roots.get(id(value), value)), set())
+                    root = id(roots.get(id(value), value))
+                    kinds = used.setdefault(root, set())
                     kinds.add("written" if name in outs else "read")
+                    shifts.setdefault(root, set()).add(self._shift(value))
                     if self.of(value):
                         kinds.add("moved")
-        if any(len(kinds) == 3 for kinds in used.values()):
-            raise _Differs("a buffer is read and written at places that the block decides")
+        for root, kinds in used.items():
+            if len(kinds) == 3 and (None in shifts[root] or len(shifts[root]) > 1):
+                raise _Differs("a buffer is read and written at places that the block decides")
+
+    def _shift(self, window: Value) -> Any:
+        """By what the block moves a window of global memory: forms by dimension, and the strides
+        that they count; None where rounds, or what is not understood, decide that, too."""
+        found: list[Any] = []
+        value: Value | None = window
+        while value is not None and not value.is_argument:
+            op = value.owner
+            if op is None or op.traits.isdisjoint(("window", "view", "points_into")):
+                return None
+            moved = [op.bound.get("offset"), *(op.bound.get("offsets") or ())]
+            forms = [self.of(o.value) for o in moved if isinstance(o, Operand)]
+            if not all(self._is_steady(term) for form in forms for term, _ in form):
+                return None
+            strides = [
+                o.const if o.const is not None else id(o.value)
+                for o in op.bound.get("strides") or ()
+                if isinstance(o, Operand)
+            ]
+            found.append((tuple(forms), tuple(strides)))
+            value = op.bound["source" if op.has("window") else "ptr"].value
+        return tuple(found)
+
+    def _is_steady(self, term: Any) -> bool:
+        """True for a number of the block, times numbers that no round changes."""
+        if term[0] == "times":
+            return self.is_alone and term[2] in self._outside and self._is_steady(term[1])
+        told = term[0][0] if isinstance(term[0], tuple) else None
+        return "block" in (told, told and told[0])
+
+    @cached_property
+    def _outside(self) -> frozenset[int]:
+        """Arguments, and what is computed outside of loops, by identity."""
+        ops = (op for op in self.function.ops[1:] if not loops_around(op))
+        return frozenset(map(id, (*self.function.args, *(v for op in ops for v in op.results))))
 
 
 def _operand(op: Operation, name: str) -> Value | None:
@@ -323,8 +364,8 @@ def _part(op: Operation) -> Operation | None:
     return outer
 
 
-def _name(root: Value) -> Any:
-    """What a buffer is called: arguments of the same name are one, whichever function has them."""
+def buffer_name(root: Value) -> Any:
+    """Return what a buffer is called: arguments of the same name are one, whichever function has them."""
     return root.name if root.is_argument else root
 
 
@@ -348,12 +389,12 @@ class _Stores:
             roots = roots_of(ops)
             for op in ops:
                 for window in _windows(op, WRITTEN):
-                    parts = self.parts.setdefault(_name(roots.get(id(window), window)), {})
+                    parts = self.parts.setdefault(buffer_name(roots.get(id(window), window)), {})
                     parts.setdefault(_part(op), op.start)
 
     def made(self, root: Value, op: Operation) -> bool:
         """True if other cores write a buffer, or the own ones before an operation."""
-        parts = self.parts.get(_name(root), {})
+        parts = self.parts.get(buffer_name(root), {})
         mine = _part(op)
         return any(part is not mine or start < op.start for part, start in parts.items())
 
@@ -457,18 +498,3 @@ class _Reads:
 
     def _same(self, key: Any) -> int:
         return self.known.setdefault(key, len(self.known))
-
-
-def working_set(
-    loop: Operation, reads: Mapping[Operation, Read]
-) -> dict[Any, list[tuple[Read, tuple[Operation, ...]]]]:
-    """Return what a round of a loop reads, by buffer: the reads, each with the loops inside in
-    which its window moves."""
-    found: dict[Any, list[tuple[Read, tuple[Operation, ...]]]] = {}
-    for read in reads.values():
-        if loop not in read.loops or read.is_later:
-            continue
-        inside = read.loops[: read.loops.index(loop)]
-        moving = tuple(each for each in inside if each not in read.stays)
-        found.setdefault(_name(read.root), []).append((read, moving))
-    return found

@@ -11,6 +11,7 @@ from ptosim.ground.source import Source
 from ptosim.time.pipes.steps import PIPES, Step
 from ptosim.time.pipes.timers import CoreTimer
 from ptosim.time.report.hints import Roof
+from ptosim.time.report.launch_times import rates_over_time
 from ptosim.time.report.spans import Busy, LineUse, busy_spans, line_uses
 from ptosim.time.report.totals import Alike, CostReport, alike_cores
 from ptosim.views.charts.chart import Chart
@@ -207,6 +208,32 @@ def _beside(report: CostReport, use: LineUse | None) -> list[Beside]:
         Beside(f"{use.busy:,}", None, f"executed {use.count:,} times"),
         Beside(f"{use.waits:,}" if use.waits else "", None, f"waits {waits}" if waits else ""),
     ]
+
+
+PARTS = 120
+"""Parts of the time of which a chart has the rates."""
+
+
+def rates(report: CostReport, axis: Axis | None = None) -> list[Chart]:
+    """Return how much of what L2 and HBM give all cores draw, over time; none if nothing is
+    moved."""
+    found = {name: drawn for name, drawn in rates_over_time(report, PARTS).items() if any(drawn)}
+    if not found:
+        return []
+    each = report.span / PARTS
+    marks = [
+        Line(
+            f"{name}: {100 * sum(drawn) / PARTS:.0f} % in the mean",
+            [(at * each, 100 * rate) for at, rate in enumerate([*drawn, drawn[-1]])],
+            number, stepped=True,
+        )
+        for number, (name, drawn) in enumerate(found.items())
+    ]  # fmt: skip
+    most = 100 * max(1.0, *(rate for drawn in found.values() for rate in drawn))
+    title = f"what all cores draw of L2 and HBM, {report.label}"
+    note = "above 100: they ask for more than there is, and wait" if most > 100 else ""
+    y = Axis("rate", 0, most, "% of its rate")
+    return [Chart(title, axis or time_axis([report]), y, marks, height=150, note=note)]
 
 
 def roofline(report: CostReport) -> list[Chart]:

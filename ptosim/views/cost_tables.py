@@ -166,6 +166,8 @@ def renderables(
         parts += [
             tables[name](report, suffix) for name in VIEWS if name in wanted and name in tables
         ]
+        if "path" in wanted:
+            parts += map(Text, _waits(report, suffix))
         if "summary" not in wanted and {"timeline", "path"} & {*wanted}:
             parts += map(Text, _rounds(report, suffix))
         if "trust" in wanted:
@@ -431,13 +433,30 @@ def path(report: CostReport, suffix: str) -> Table:
     found, total = report.path_shares, max(report.span, 1)
     rows = [(r.op, r.line or "", r.pipe, r.count, r.cycles, r.cycles / total) for r in found]
     if any(r.shared for r in found):  # of what all cores share
-        shares = (*shares, number(f"shared by {_sharing(report)} cores"))
+        shares = (*shares, number("of it waits"))
         rows = [(*row, r.shared or "") for row, r in zip(rows, found, strict=True)]
     columns = ("operation", ">line", "pipe", *shares)
     title = f"critical path{suffix}: what the total consists of"
     return table(
         title, columns, rows, essential=["operation"], drop=["times", "share"], shown=SHOWN
     )
+
+
+def _waits(report: CostReport, suffix: str) -> Iterator[str]:
+    """Say how long the path waits for what all cores share, and the launch after it."""
+    times, by = report.times, f"(shared by {_sharing(report)} cores)"
+    of_path = sum(r.shared for r in report.path_shares)
+    if of_path:
+        yield f"waits for HBM {by}{suffix}: {of_path:,} of {report.span:,} cycles of the path"
+    us, name, moved = max(
+        (times.hbm_us, "HBM", times.hbm_bytes), (times.l2_us, "L2", times.l2_bytes)
+    )
+    more = times.device.us - times.head_us - times.core_us
+    if us > times.core_us and more > 0:
+        yield (
+            f"waits for {name} {by}{suffix}: {more:,.1f} us more than the cores take: "
+            f"{moved / 1e6:,.1f} MB at {moved / us / 1e6:.2f} TB/s"
+        )
 
 
 _TABLES: dict[str, Maker] = {

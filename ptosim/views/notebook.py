@@ -12,7 +12,7 @@ from ptosim.launch.program import LoadedProgram
 from ptosim.launch.results import Result
 from ptosim.time.report.totals import CostReport
 from ptosim.views import cost_tables
-from ptosim.views.cost_pictures import roofline, series_of, timeline
+from ptosim.views.cost_pictures import rates, roofline, series_of, timeline
 from ptosim.views.frames import count_line
 from ptosim.views.header import header_fields, header_line
 from ptosim.views.memory_map import space_section
@@ -69,6 +69,7 @@ def _(shown: CostReport) -> list[Part]:
         *cost_tables.summary([shown]),
         cost_tables.operations([shown]),
         timeline(shown, "", series_of([shown])),
+        *rates(shown),
         *roofline(shown),
         *([cost_tables.hints(shown, "")] if shown.hints else ()),
     ]

@@ -14,7 +14,7 @@ from ptosim.launch.program import LoadedProgram
 from ptosim.time.report.chains import chains as chains_of
 from ptosim.time.report.totals import CostReport
 from ptosim.views import cast_chains, cost_screen, cost_tables
-from ptosim.views.cost_pictures import listing, roofline, series_of, time_axis, timeline
+from ptosim.views.cost_pictures import listing, rates, roofline, series_of, time_axis, timeline
 from ptosim.views.frames import count_line
 from ptosim.views.memory_map import Clock, level, tile_lanes
 from ptosim.views.report import Figure, Frames, Lines, Pair, Part, Section, Verbatim
@@ -229,7 +229,11 @@ def program(known: Known, name: str = PROGRAM) -> list[Part]:
     group = GROUP if name == PROGRAM else name
     return [
         listing(source, reports, known.findings, name),
-        *(timeline(report, group, series, axis, name) for report in reports),
+        *(
+            part
+            for report in reports
+            for part in (timeline(report, group, series, axis, name), *rates(report, axis))
+        ),
     ]
 
 

@@ -24,6 +24,7 @@ from tests.accuracy import (
     cross,
     fit_rows,
     kernels,
+    launches,
     monotone,
     pages,
     regions,
@@ -185,11 +186,13 @@ def main(options: list[str]) -> None:
         console.print(line)
     if apart:
         console.print(without())
+        print("\n\n".join(make() for make in launches.TABLES))
     if "--write" in options:
         path = Path("isa/costs/accuracy.toml")
         path.write_text(stored.content(), encoding="utf-8")
         accuracy.cache_clear()
         pages.write()
+        launches.write()
         console.print(f"written: {path}, {', '.join(pages.PAGES)}")
 
 

@@ -90,11 +90,12 @@ def write() -> None:
         path = ROOT / page
         text = path.read_text(encoding="utf-8")
         for make in TABLES:
-            text = _replaced(text, make())
+            text = replaced(text, make())
         path.write_text(text, encoding="utf-8")
 
 
-def _replaced(text: str, table: str) -> str:
+def replaced(text: str, table: str) -> str:
+    """Return a page with a table in the place of that with the same first column."""
     start = text.find(table.split("|", 2)[1].join(("\n|", "|"))) + 1
     if not start:
         return text

@@ -101,6 +101,34 @@ DIFFER = {
 }  # fmt: skip
 
 
+STORE = "\n" + LOAD.partition("\n")[2].replace("tload ins(%p", "tstore ins(%t").replace(
+    "!pto.partition_tensor_view<8x64xf32>) outs(%t : !pto.tile_buf<vec, 8x64xf32>)",
+    "!pto.tile_buf<vec, 8x64xf32>) outs(%p : !pto.partition_tensor_view<8x64xf32>)",
+)  # fmt: skip
+IN_PLACE = {
+    "rows of its own": ("%o = arith.muli %id, %n : index\nscf.for %i = %c0 to %n step %c8 {\n"
+                        "%at = arith.addi %o, %i : index\n", "}", True),
+    "a place that rounds decide, too": (
+        "scf.for %i = %c0 to %n step %c8 {\n%at = arith.muli %id, %i : index\n", "}", False),
+    "places of the block and of none": ("%at = arith.muli %id, %c8 : index\n",
+                                        LOAD.format(at="%c8").replace("%p", "%q"), False),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", IN_PLACE)
+def test_blocks_that_work_in_place_are_the_same_if_all_places_move_with_them(name):
+    """What is read and written there has the same distances in every block: one is timed for all,
+    which is exact."""
+    before, after, same = IN_PLACE[name]
+    body = before + LOAD.format(at="%at") + STORE + "\n" + after
+    assert told(body) is None  # flags order them, whatever the places
+    assert ("read and written" in (told(body, by_data=True) or "")) is not same
+    program = ptosim.load(TEXT.format(body=body))
+    one = program.cost(args={"n": 64}, block_num=5)
+    assert one.blocks.is_one_for_all is same
+    assert one.cycles == program.cost(args={"n": 64}, block_num=5, each_block=True).cycles
+
+
 def told(body: str, *, by_data: bool = False) -> str | None:
     front = ptosim.load(TEXT.format(body=body)).front
     return difference(front.plans["f"].reached, by_data=by_data)
@@ -114,16 +142,6 @@ def test_blocks_that_only_differ_in_addresses_are_the_same(name):
 @pytest.mark.parametrize("name", DIFFER)
 def test_blocks_that_may_differ_are_timed_each(name):
     assert told(DIFFER[name])
-
-
-def test_data_order_by_addresses_that_the_block_decides():
-    both = SAME["an offset"] + (
-        "\npto.tstore ins(%t : !pto.tile_buf<vec, 8x64xf32>) "
-        "outs(%p : !pto.partition_tensor_view<8x64xf32>)"
-    )
-    assert told(both) is None
-    assert "read and written" in (told(both, by_data=True) or "")
-    assert told(both.replace("[%at, ", "[%c8, "), by_data=True) is None
 
 
 def test_blocks_that_differ_wait_for_a_free_core():

@@ -10,6 +10,8 @@ import pytest
 import ptosim
 from ptosim.launch.analysis.calibrate.kit import programs
 from ptosim.time.report.launch_times import rates_over_time
+from ptosim.views.charts.marks import Line
+from ptosim.views.cost_pictures import rates
 from tests.support.paths import DATA as TREE
 
 DATA = TREE / "public_kernels"
@@ -137,6 +139,25 @@ def test_rates_over_time_are_the_bytes_of_the_launch() -> None:
         for name, us in (("L2", times.l2_us), ("HBM", times.hbm_us)):
             drawn = sum(found[name]) / 37 * report.span / report.mhz
             assert drawn == pytest.approx(us / report.blocks.waves, rel=1e-6), (row, name)
+
+
+def test_the_path_and_the_page_say_who_waits_for_what_all_cores_share(cli) -> None:
+    """Pages have the rates over time; a launch that HBM limits says how much longer it waits."""
+    row = ROWS["s007"]
+    report = cost("s007", start="cold")
+    chart = rates(report)[0]
+    assert [mark.name.partition(":")[0] for mark in chart.marks if isinstance(mark, Line)] == [
+        "L2",
+        "HBM",
+    ]
+    assert chart.to_html().count("in the mean") == 2
+    told = cli(
+        "cost", str(DATA / row["file"]), "--target", row["target"], "--block-num", "72",
+        "--arg", f"rows={row['args']['rows']}", "--start", "cold", "--view", "path",
+    ).out  # fmt: skip
+    more = report.times.hbm_us - report.times.core_us
+    assert "waits for HBM (shared by 72 cores): " in " ".join(told.split())
+    assert more > 0
 
 
 WINDOW = """module attributes {{pto.target_arch = "{arch}"}} {{

@@ -24,11 +24,11 @@ from ptosim.ground.ir.types import ViewType
 from ptosim.ground.isa.costs import GIB, CostTable
 from ptosim.language.same_blocks import (
     Read,
+    buffer_name,
     global_reads,
     global_windows,
     loops_around,
     passes_by_l2,
-    working_set,
 )
 from ptosim.language.toolchains import BLOCK, told_by
 from ptosim.machine.affine import now
@@ -181,7 +181,7 @@ class SharedMemory:
     def _read_in(self, core: Core, loop: Operation) -> int:
         """Bytes that all cores of a kind read in a round of a loop."""
         total = 0
-        for reads in working_set(loop, self._held).values():
+        for reads in _working_set(loop, self._held).values():
             whole = self._size(core, reads[0][0])
             touched = sum(self._touched(core, read, inside) for read, inside in reads)
             total += touched if whole is None else min(touched, whole)
@@ -329,3 +329,18 @@ _MULTIPLES: dict[str, Callable[..., int | None]] = {
     "floordivsi": _quotient, "select": lambda _, a, b: _common(a, b), "index_cast": _common,
     "index_castui": _common, "extsi": _common, "extui": _common, "trunci": _common,
 }  # fmt: skip
+
+
+def _working_set(
+    loop: Operation, reads: Mapping[Operation, Read]
+) -> dict[Any, list[tuple[Read, tuple[Operation, ...]]]]:
+    """Return what a round of a loop reads, by buffer: the reads, each with the loops inside in
+    which its window moves."""
+    found: dict[Any, list[tuple[Read, tuple[Operation, ...]]]] = {}
+    for read in reads.values():
+        if loop not in read.loops or read.is_later:
+            continue
+        inside = read.loops[: read.loops.index(loop)]
+        moving = tuple(each for each in inside if each not in read.stays)
+        found.setdefault(buffer_name(read.root), []).append((read, moving))
+    return found
