@@ -164,7 +164,7 @@ def _cycles(cost: CostReport) -> str:
     busiest = f", busiest {cost.bound}" if cost.bound else ""
     sign = f"{DOUBT} " if cost.confidence == "assumed" else ""
     return (
-        f"{cost.label}: {cost.cycles:,} cycles, {cost.microseconds:,.2f} us at {cost.mhz:g} MHz"
+        f"{cost.label}: {cost.cycles:,} cycles, {cost_tables.time(cost)}"
         f"{busiest}; figures at least {sign}{cost.confidence}"
     )
 

@@ -406,4 +406,4 @@ def time_of(cost: CostReport | None) -> str:
     if cost is None:
         return ""
     low, high = cost.error_bar.low, cost.error_bar.high
-    return f"; {cost.cycles:,} cycles ({low:,} to {high:,}), {cost.microseconds:,.2f} us"
+    return f"; {cost.cycles:,} cycles ({low:,} to {high:,}), {cost.least_microseconds:,.2f} us"

@@ -227,7 +227,7 @@ class _Run:
             cost = result.cost
             stage.first = stage.first or (program, cost)
             stage.cycles = (stage.cycles or 0) + cost.cycles
-            stage.microseconds = (stage.microseconds or 0.0) + cost.microseconds
+            stage.microseconds = (stage.microseconds or 0.0) + cost.least_microseconds
             known = [c for c in (stage.confidence, cost.confidence) if c is not None]
             stage.confidence = lowest_confidence(known)
             self.overhead = (self.overhead or 0.0) + cost.launch_microseconds
