@@ -142,7 +142,12 @@ def table() -> str:
     ]
     for one in told():
         row, time = one.row, one.time
-        name = f"{row['kernel']} {row['dtype']} {str(row['shape']).replace(', ', 'x').strip('[]')}"
+        shape = row["shape"]
+        if not isinstance(shape, str):
+            shape = "x".join(map(str, shape))
+        elif "]x" not in shape:  # of one array
+            shape = shape.strip("[]").replace(",", "x")
+        name = f"{row['kernel']} {row['dtype']} {shape}"
         aside = "" if row["scored"] else " (not counted)"
         lines.append(
             f"| {row['family']}: {name}{aside} | {row['target']} | {row['meaning']} "
