@@ -8,9 +8,9 @@ from dataclasses import asdict
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
+from ptosim.ground.isa.costs import GIB
 from ptosim.ground.records import dataclass
 from ptosim.time.pipes.timers import CoreTimer
-from ptosim.ground.isa.costs import GIB
 from ptosim.time.report.error_bar import ErrorBar, error_bar, launch_range
 from ptosim.time.report.figures import Figures
 from ptosim.time.report.launch_times import LaunchTimes, launch_times
