@@ -365,7 +365,7 @@ def _part(op: Operation) -> Operation | None:
 
 
 def buffer_name(root: Value) -> Any:
-    """Return what a buffer is called: arguments of the same name are one, whichever function has them."""
+    """Return what a buffer is called: arguments of one name are one, whoever has them."""
     return root.name if root.is_argument else root
 
 
