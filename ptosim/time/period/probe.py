@@ -183,7 +183,7 @@ class ProbedOrder:
         """Put a use, and as many more as there are periods."""
         when, by = _known(mark.given)
         level = self.level
-        while when.__class__ is Affine and when.level > level:  # placed in rounds inside: then
+        while isinstance(when, Affine) and when.level > level:  # placed in rounds inside: then
             when = settled(when, when.level)
         moved = mark.moved[level - 1] if mark.moved else 0
         given = settled(when, level), by
