@@ -366,6 +366,7 @@ class Monitor(Marks):
         for shadow in self.shadows.values():
             shadow.release()
         self.shadows.clear()
+        self.lines.contents = {}
 
     def begin_again(self) -> None:
         """Another block begins on the same cores; see `again.begin_again`."""

@@ -113,7 +113,8 @@ def test_a_program_of_scalar_code_has_a_report(tmp_path):
 
 @pytest.mark.parametrize("arch", ["a2a3", "a5"])
 def test_windows_at_unknown_places_cost_what_they_cost_elsewhere(arch):
-    """Where a window is changes no time by flags; in order of data it may be anywhere."""
+    """Where a window is changes no time by flags; in order of data it may be anywhere. It begins at
+    a multiple of a row of 256 bytes, which takes longer on A2/A3 than one of 512: as row 1 does."""
     moved = (
         "%p2 = pto.partition_view %vx, offsets = [%r, %c0], sizes = [%c16, %c64] : "
         "!pto.tensor_view<16x64xf32> -> !pto.partition_tensor_view<16x64xf32>\n"
@@ -122,4 +123,4 @@ def test_windows_at_unknown_places_cost_what_they_cost_elsewhere(arch):
     )
     text = program(f"{moved}\nSTORE", arch, ", %r: index")
     loaded = ptosim.load(text, sync="auto")
-    assert loaded.cost().cycles == loaded.cost(args={"r": 0}).cycles
+    assert loaded.cost().cycles == loaded.cost(args={"r": 1}).cycles

@@ -69,14 +69,14 @@ def test_stores(word, image):
         f"%a = pto.vlds %f32[0] : {p} -> {v}",
         f"%b = pto.vlds %f32[64] : {p} -> {v}",
         f"%q = pto.addptr %f32, %s : {p} -> {p}",
-        f"%q1 = pto.vsts %a, %q[70], %m{attr} : {v}, {p}, {k} -> {p}",
+        f"%q1 = pto.vsts %a, %q[72], %m{attr} : {v}, {p}, {k} -> {p}",
         f"%q2 = pto.vsts %b, %q1[%o], %m{attr} : {v}, {p}, {k} -> {p}",
         f"pto.vsts %a, %q2[0], %m{attr} : {v}, {p}, {k} -> {p}",
-        setup=[f"%s = arith.constant {OUT // 4} : index", "%o = arith.constant 100 : index"],
+        setup=[f"%s = arith.constant {OUT // 4} : index", "%o = arith.constant 104 : index"],
     )
     expected = bytearray(before)
     bits = one.mask_bits(image.to_bytes(32, "little"))
-    for at, register in ((OUT, 0), (OUT + 280, 256), (OUT + 680, 0)):
+    for at, register in ((OUT, 0), (OUT + 288, 256), (OUT + 704, 0)):
         model.store(expected, at, bytes(before[register : register + 256]), bits, word, 4)
     assert after == expected
     assert codes == []
