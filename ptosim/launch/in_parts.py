@@ -81,9 +81,9 @@ class Known(dict[Any, "_Beside | None"]):
         """Remember it, and forget what was kept first."""
         if key is None or (beside is not None and beside.unsure):
             return
-        while len(self) >= MOST_KNOWN:
-            del self[next(iter(self))]
         self[key] = beside
+        while len(self) > MOST_KNOWN:
+            del self[next(iter(self))]
 
 
 class _Beside(NamedTuple):

@@ -10,6 +10,8 @@ from typing import Any
 import numpy as np
 
 import ptosim
+from ptosim.launch import in_parts
+from tests.bench.engine import without
 from tests.bench.timing import Figure, best
 from tests.launch.symbolic.loops import grid
 
@@ -18,8 +20,9 @@ SHAPE = SIZE, SIZE
 
 
 def grids() -> list[Figure]:
-    """With values alone, with all sanitizers and cycles, checked, and estimated: a sum of two arrays
-    of 4096x4096 f32 in tiles, softmax of 16384 rows, quantisation to INT8."""
+    """With values alone, with all sanitizers and cycles (of a new program, and of one that has run on
+    other values), checked, and estimated: a sum of two arrays of 4096x4096 f32 in tiles, softmax of
+    16384 rows, quantisation to INT8."""
     x, y = (np.ones(SHAPE, np.float32) for _ in range(2))
     out = np.zeros_like(x)
     copy = best(lambda: np.copyto(out, x), 3) / 2  # of an array that is read or written
@@ -58,6 +61,7 @@ def _each(
     for how, function in (
         ("bare", partial(run, sanitize="none", timing=False)),
         ("with defaults", run),
+        ("with defaults, again", partial(_again, run)),
         ("check", partial(ptosim.check, text, target=target, sync="manual")),
         ("cost", partial(program.cost)),
     ):
@@ -65,6 +69,11 @@ def _each(
         measured, ratio = f"{1e3 * seconds:.1f} ms", f"{seconds / limit:.1f}"
         found.append(Figure(f"{what}, {how}", measured, beside, ratio))
     return found
+
+
+def _again(run: Callable[[], Any]) -> None:
+    with without(in_parts, "MOST_KNOWN", 8):
+        run()
 
 
 def _softmax(x: np.ndarray) -> np.ndarray:

@@ -35,14 +35,13 @@ from ptosim.engine.batch.windows import (
     overlap,
     runs_in,
     tiles_of,
-    touched,
     windows_of,
 )
 from ptosim.ground.isa.schema import Role
 from ptosim.ground.records import NamedTuple, replace
 from ptosim.machine.core import Core
 from ptosim.machine.effects.account import Effects, effects_of
-from ptosim.machine.effects.ranges import union
+from ptosim.machine.effects.ranges import EMPTY, contains, union
 from ptosim.machine.effects.storage import are_apart as lanes_are_apart
 from ptosim.machine.effects.storage import role_of
 from ptosim.machine.gm import view_spec
@@ -123,7 +122,7 @@ class Stacks:
         read = [r for effect in effects.values() for r in on_chip(effect)[0]]
         unmade = [area for area in fixed if area.start >= NOWHERE]
         wrong = [steps[at].is_joined for at in self._turn]
-        if any(wrong) or any(touched(read, area).any() for area in unmade):
+        if any(wrong) or any(len(runs_in(read, area)) for area in unmade):
             raise NotAtOnceError
         stacked = [step for at, step in enumerate(steps) if at not in self._turn]
         own = {area_of(tile) for step in stacked for tile in tiles_of(step)}
@@ -198,13 +197,13 @@ class Stacks:
     def _dies(self, at: int, area: Area) -> bool:
         """True if what a step leaves in an area is written again before it is read, or never read
         in its period."""
-        left = np.ones(area.size, np.bool_)
+        written = EMPTY
         for effects in self._effects[at + 1 :]:
-            read, written = on_chip(effects)
-            if (touched(read, area) & left).any():
+            reads, writes = (runs_in(side, area) for side in on_chip(effects))
+            if not contains(written, reads):
                 return False
-            left &= ~touched(written, area)
-            if not left.any():
+            written = union([written, writes])
+            if contains(written, np.array([[0, area.size]])):
                 break
         return True
 
@@ -273,8 +272,9 @@ class Stacks:
             taken = on_chip(self._effects[at])[0] if self._is_store[at] else ()
             for effects in self._effects[at + 1 :] if taken else ():
                 written = on_chip(effects)[1]
-                if any((touched(taken, a) & touched(written, a)).any() for a in self.areas):
-                    return False
+                sides = ([runs_in(s, a) for s in (taken, written)] for a in self.areas)
+                if any(len(one) + len(two) > len(union([one, two])) for one, two in sides):
+                    return False  # they meet, or are neighbours
         return True
 
     def _strip_of(self, part: _Part, offsets: Sequence[int]) -> bool:
@@ -488,12 +488,11 @@ def _uses(areas: Sequence[Area], effects: Sequence[Effects]) -> tuple[list[Area]
     sides = {key: on_chip(effect) for key, effect in each.items()}
     nothing_else(areas, [r for side in sides.values() for reached in side for r in reached])
     for area in areas:
-        known = np.zeros(area.size, np.bool_)
-        is_carried = False
+        known, is_carried = EMPTY, False
         for key, effect in each.items():  # those that come again have all that they read
-            is_carried |= bool((touched(sides[key][0], area) & ~known).any())
-            known |= touched([r for r in effect.writes if isinstance(r.where, str)], area)
-        if not any(touched(written, area).any() for _, written in sides.values()):
+            is_carried |= not contains(known, runs_in(sides[key][0], area))
+            known = union([known, runs_in(effect.writes, area)])
+        if not any(len(runs_in(written, area)) for _, written in sides.values()):
             fixed.append(area)
         elif is_carried:
             carried.append(area)

@@ -170,17 +170,9 @@ def on_chip(effects: Effects) -> tuple[list[Any], list[Any]]:
     )
 
 
-def touched(reached: Sequence[Reached | Touch], area: Area) -> np.ndarray:
-    """Which bytes of an area are among those that are reached. Raises NotAtOnceError for bytes
-    that are partly in it."""
-    found = np.zeros(area.size, np.bool_)
-    for low, high in runs_in(reached, area).tolist():
-        found[low:high] = True
-    return found
-
-
 def runs_in(reached: Sequence[Reached | Touch], area: Area) -> np.ndarray:
-    """The same as sorted intervals, counted from the first byte of the area."""
+    """Which bytes of an area are among those that are reached: sorted intervals, counted from its
+    first byte. Raises NotAtOnceError for bytes that are partly in it."""
     sets, end = [], area.start + area.size
     for one in reached:
         if one.where != area.space:

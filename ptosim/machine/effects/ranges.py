@@ -168,8 +168,8 @@ def union(sets: Sequence[np.ndarray]) -> np.ndarray:
 
 def contains(whole: np.ndarray, rows: np.ndarray) -> bool:
     """True if all bytes of some rows are in a set."""
-    if not len(rows):
-        return True
+    if not len(rows) or not len(whole):
+        return not len(rows)
     at = np.searchsorted(whole[:, 0], rows[:, 0], "right") - 1
     return bool((at >= 0).all() and (rows[:, 1] <= whole[at, 1]).all())
 
