@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from textwrap import wrap
 
 from ptosim.ground.diagnostics.model import UnsupportedError, finding, rejected
 from ptosim.ground.errors import UsageError
 from ptosim.ground.ir.core import Operation
+from ptosim.ground.isa.dates import DEFAULT_DATE
 from ptosim.ground.records import dataclass, field
 from ptosim.ground.source import Source
 from ptosim.language.build import text_of
@@ -82,18 +83,43 @@ def expand(source: Source, target: str | None = None, compat: str | None = None)
         given = source.changed(convert(source, "dps", front.target, compat))
         placed = run_frontend(given, FrontOptions(target=front.target, compat=compat))
         front = front if placed.sink.is_rejected else placed
-    return _rewritten(front)
+    if front.resolved.date < DEFAULT_DATE:
+        return _of_older_date(front)
+    return _rewritten(front, {})[0]
 
 
 def _default(source: Source) -> str | None:
     return None if "target_arch" in source.text or "device-spec" in source.text else TARGET
 
 
-def _rewritten(front: Front) -> Expanded:
-    text, result, edits = front.source.text, Expanded(""), list[Edit]()
+def _of_older_date(front: Front) -> Expanded:
+    """The program, in which operations stay whose instructions its date refuses."""
+    options = FrontOptions(target=front.target, compat=front.resolved.date)
+    left: dict[Operation, str] = {}
+    while True:
+        result, edits = _rewritten(front, left)
+        made = run_frontend(front.source.changed(result.text), options)
+        refused = dict[Operation, str]()
+        for found in (d for d in made.sink if d.is_rejection and d.span is not None):
+            shift = 0
+            for op, edit in edits:
+                start = edit.start + shift
+                shift += len(edit.text) - (edit.end - edit.start)
+                if found.span is not None and start <= found.span.start < edit.end + shift:
+                    refused[op] = f"{front.resolved.date} refuses its instructions: {found.message}"
+        if not refused:
+            return result
+        left |= refused
+
+
+def _rewritten(
+    front: Front, left: Mapping[Operation, str]
+) -> tuple[Expanded, list[tuple[Operation, Edit]]]:
+    """The program and its edits, in their order; what is `left` stays, for the reason it has."""
+    text, result, edits = front.source.text, Expanded(""), list[tuple[Operation, Edit]]()
     result.names_target = _default(front.source) is None
     if has_logical(front.resolved.ops):
-        return _of_logical(front, result)
+        return _of_logical(front, result), []
     prefix = _unused(text)
     ops = sorted(_operations(front), key=lambda o: o.start)
     shapes = whole_types(ops)
@@ -106,17 +132,18 @@ def _rewritten(front: Front) -> Expanded:
             continue
         writer = Writer(f"{prefix}{number}_", shapes)
         try:
-            _checked(op)
+            _checked(op, left)
             maker(op, writer)
         except NotOfVectorUnit:
             continue
         except NotExpandable as reason:
             result.kept.append(Kept(op.name, line, str(reason)))
             continue
-        edits.append(Edit(op.start, op.end, _region(op, writer, indent_of(text, op.start))))
+        region = _region(op, writer, indent_of(text, op.start))
+        edits.append((op, Edit(op.start, op.end, region)))
         result.stages.append(Stage(op.name, line, _executed(writer)))
-    result.text = edited(text, edits)
-    return result
+    result.text = edited(text, [edit for _, edit in edits])
+    return result, edits
 
 
 def _of_logical(front: Front, result: Expanded) -> Expanded:
@@ -139,7 +166,9 @@ def _is_of_vector_unit(op: Operation) -> bool:
     return bool(pipes) and all(p.pipe == "V" for p in pipes)
 
 
-def _checked(op: Operation) -> None:
+def _checked(op: Operation, left: Mapping[Operation, str]) -> None:
+    if op in left:
+        raise NotExpandable(left[op])
     if op.form != "dps":
         raise NotExpandable("it is written with a result; `ptosim fmt --to dps` gives it a place")
 

@@ -87,6 +87,25 @@ _RESULTS = """module attributes {pto.target_arch = "a5"} {
 """.replace("VIEW", "!pto.tensor_view<16x64xf32>").replace("TILE", "!pto.tile<16x64xf32>")
 
 
+def test_what_an_older_date_refuses_stays():
+    """Extents that only the run knows are asked of the tile by an operation of August."""
+    open_ = "!pto.tile_buf<vec, 16x64xf32, valid=?x64>"
+    more = (
+        f"%d = pto.alloc_tile valid_row = %c16 : {open_}",
+        f"pto.tabs ins(%d : {open_}) outs(%d : {open_})",
+    )
+    text = _RESULTS.replace("%b = pto.tadd", "\n    ".join((*more, "%b = pto.tadd")))
+    assert not expand(Source("k.pto", text)).kept
+    found = expand(Source("k.pto", text), compat="2026-04")
+    assert [s.name for s in found.stages] == ["pto.tabs", "pto.tadd"]
+    argument = text.replace("valid_row = %c16", "valid_row = %n").replace("%y: ", "%n: index, %y: ")
+    found = expand(Source("k.pto", argument), compat="2026-04")
+    assert [(k.name, k.reason[:8]) for k in found.kept] == [("pto.tabs", "2026-04 ")]
+    assert not any(
+        d.is_rejection for d in ptosim.check(found.text, compat="2026-04", dry_run=False)
+    )
+
+
 def test_operations_with_results_are_given_destinations_first():
     expanded = expand(Source("k.pto", _RESULTS))
     assert [s.name for s in expanded.stages] == ["pto.tadd"]
