@@ -291,6 +291,8 @@ def _stored(op: Any, core: Core, place: Callable[[Any], Place]) -> Rule | None:
     for axis, stride in zip(np.ogrid[tuple(slice(s) for s in view.spec.sizes)], view.spec.strides,
                             strict=True):  # fmt: skip
         at = at + axis * stride
+    if np.unique(at).size != at.size:
+        raise Unfollowed("several elements go to one place")
     at = at.reshape(rows, cols)[..., None] * width + np.arange(width)
     key = _key(op, core, str(view.spec.dtype))
     source = _part(op, place, "src", rows, cols)

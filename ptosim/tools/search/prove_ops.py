@@ -276,10 +276,12 @@ def store_accumulator(step: Step) -> list[Write]:
     layout = layout_for_acc(view, tile)
     sizes, rows, cols = logical_sizes(op, view, tile, layout)
     made = joined(step.key(str(view.dtype)), step.read("src", rows, cols))
-    return [(_window(step, op.values["dst"], sizes), from_logical(made, sizes, layout))]
+    return [(window_of(step, op.values["dst"], sizes), from_logical(made, sizes, layout))]
 
 
-def _window(step: Step, view: GmView, sizes: tuple[int, ...]) -> Elements:
+def window_of(step: Step, view: GmView, sizes: tuple[int, ...]) -> Elements:
+    """The elements of a view. Raises Unprovable where two are at one place, as without a stride:
+    what is there after a store is not one expression of one element."""
     spec = view.spec
     if spec.dtype.bits % 8:
         raise Unprovable("stores elements that are not whole bytes")
@@ -290,7 +292,10 @@ def _window(step: Step, view: GmView, sizes: tuple[int, ...]) -> Elements:
         places = places + axis * stride
     number = view.memory
     assert isinstance(number, int)
-    return Elements(step.memory, ("gm", number), places[..., None] * width + np.arange(width))
+    made = Elements(step.memory, ("gm", number), places[..., None] * width + np.arange(width))
+    if np.unique(places).size != places.size:
+        raise Unprovable("writes several elements to one place")
+    return made
 
 
 Rule = Callable[[Step], list[Write]]

@@ -45,6 +45,7 @@ from ptosim.tools.search.prove_ops import (
     not_whole,
     rule_of,
     whole_key,
+    window_of,
 )
 from ptosim.tools.search.prove_vector import Registers
 
@@ -283,6 +284,7 @@ class Follower:
             [(elements, hashes)] = rule(step)
             read = [(e.place, e.places.reshape(-1)) for e in step.reads]
         else:
+            window_of(step, dst, dst.spec.sizes)
             spans = list(self._spans(core, op))
             table = self._table(core, inst, plain(op), spans)
             numbers = [(p, np.arange(start, stop)) for p, start, stop in spans]

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import ptosim
-from ptosim.tools.search.prove import EQUAL, REFUSED, Launched, Proof, prove
+from ptosim.tools.search.prove import EQUAL, REFUSED, UNEQUAL, Launched, Proof, prove
 from ptosim.tools.search.prove_memory import Hashed, Unprovable
 from ptosim.tools.search.prove_run import Bytes, Told, try_account
 from tests.support.text import Kernel
@@ -225,3 +225,28 @@ def test_numbers_that_a_core_draws_are_no_expression():
     program = ptosim.load("@quant/mxfp8_nd", switches={"tquant.rounding": "stochastic"})
     proof = prove(*[Launched(program)] * 2)
     assert (proof.verdict, "each core draws" in proof.why) == (REFUSED, True)
+
+
+# -- several elements at one place -----------------------------------------------------------------
+
+
+def added(first: str, strides: tuple[int, int]) -> Launched:
+    """Eight rows are added to y, without a stride all to one: seven of an argument, one of x."""
+    k, x = Kernel("a2a3"), np.arange(512, dtype=np.float32).reshape(8, 64)
+    rows = k.tile("rows", "f32", 8, 64)
+    k.load(first, rows)
+    last, place = "!pto.tile_buf<vec, 1x64xf32>", f"[{k.const(7)}, {k.const(0)}] sizes [1, 64]"
+    k.line(f"%last = pto.subview %rows{place} : {rows.type} -> {last}")
+    k.op(
+        "pto.tload", [k.view("x", "f32", (1, 64), offsets=(7, 0), shape=(8, 64))], [("%last", last)]
+    )
+    k.arg("z", "!pto.ptr<f32>")
+    k.store(rows, "y", strides=strides, attrs="atomicType = #pto<atomic_type atomic_add>")
+    return Launched(k.program(), None, {"x": x, "z": -2 * x, "y": np.zeros_like(x)})
+
+
+def test_rows_that_are_added_to_one_row_are_no_expression_of_the_last():
+    one, two = (added(first, (0, 1)) for first in "xz")
+    assert "several elements to one place" in prove(one, two).why
+    one, two = (added(first, (64, 1)) for first in "xz")
+    assert (prove(one, one).verdict, prove(one, two).verdict) == (EQUAL, UNEQUAL)
