@@ -223,6 +223,19 @@ def _by_hand(function: Function, trait: str, is_given: bool) -> Operation | None
     return micro if not on_tiles else None
 
 
+def beside_insertion(resolved: ResolvedModule) -> dict[str, Operation]:
+    """Return the first barrier, fence, signal or other order that the text of a function has beside
+    what is inserted, by the function's name; none where the caller or marks of the text say who
+    synchronises."""
+    settings, source = resolved.settings, resolved.module.source
+    if "sync" in settings.given or settings.maker != "none" or _run_words(source.text) is not None:
+        return {}
+    bodies = (f for f in resolved.functions.values() if f.name in settings.ordered)
+    firsts = ((f.name, next((op for op in f.ops if op.traits & _ORDERS), None)) for f in bodies)
+    return {name: op for name, op in firsts if op is not None}
+
+
+_ORDERS = frozenset(("sync", "cross_core", "orders_pipes"))
 _OF_CALLERS = {"pto.tileop.helper", "pto.simt_entry"}
 """Functions that are as one operation of their callers."""
 

@@ -422,6 +422,7 @@ def _needed(launch: Launch, names: set[str], *sets: Sets) -> dict[str, Needed]:
 # Whether the blocks of a launch reach each other's bytes, as far as no values are needed.
 
 _RACE, _PERHAPS = "PTO5205", "PTO5207"
+_ONE_LINE, _PERHAPS_ONE_LINE = "PTO5250", "PTO6112"
 _FARTHER = (0, 2, 3, 4, 5, 8, 16)
 """Blocks that the first one may meet where its neighbour does not: rows that are taken modulo a
 number, steps of a few blocks."""
@@ -441,17 +442,24 @@ def races_of_blocks(
     """Return the races between blocks of an entry that asks which block it is: of a launch of so
     many `blocks`, or of the `chosen` ones of them; where nobody says how many there are, of the
     first two, or of the first and some farther ones, as a warning. Of a program that does not ask
-    only a number of blocks makes a race."""
+    only a number of blocks makes a race. Words of blocks in one line of the scalar cache are a
+    warning."""
     if blocks == 1 or (blocks is None and not _asks(front, entry)):
         return []
     how: dict[str, Any] = {"budget": budget, "block_num": blocks or 2, "chosen": chosen}
     found = follow(front, profile, entry, args, **how).findings
     races = [d for d in found if d.code == _RACE and _is_between_blocks(d)]
+    told = [d.span.line for d in races if d.span is not None]
+    lines = [
+        recoded(d, _PERHAPS_ONE_LINE, "blocks 0 and 1 of a launch are such cores")
+        for d in found
+        if d.code == _ONE_LINE and d.span is not None and d.span.line not in told
+    ]
     if blocks is not None:
-        return races
+        return races + lines
     if not races:
         races = _farther(front, profile, entry, args, budget)
-    return [recoded(d, _PERHAPS, _fewer(d)) for d in races]
+    return [recoded(d, _PERHAPS, _fewer(d)) for d in races] + lines
 
 
 def _farther(

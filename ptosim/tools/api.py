@@ -17,6 +17,7 @@ from ptosim.ground.source import Source
 from ptosim.language.cures import FOLLOWED
 from ptosim.language.frontend import Front, FrontOptions, run_frontend
 from ptosim.language.lint import lints
+from ptosim.language.toolchains import beside_insertion
 from ptosim.language.verify.structure import ask_profile
 from ptosim.launch.description import Sidecar, sidecar_of
 from ptosim.launch.sources import function_named, parts, path_of, read_source, the_only
@@ -337,6 +338,7 @@ def _follow(
         _refuse_unknown(paths.facts.names - every - {"block", "blocks"}, every)
     known = {_fault(d) for d in checked.findings}
     outcomes = {}
+    beside = beside_insertion(program.front.resolved)
     peers: dict[object, EntryPaths] = {}
     for name in entries:
         given = {n: v for n, v in args.items() if n in taken[name] or n in unknown}
@@ -348,6 +350,12 @@ def _follow(
             found += races_of_blocks(
                 program.front, program.profile, name, given, budget, paths.blocks
             )
+            if beside:
+                from ptosim.launch.analysis.redundant_sync import without_insertion
+
+                found += without_insertion(
+                    program.front, program.profile, name, given, budget, beside
+                )
         new = (d for d in found if _fault(d) not in known)
         checked.findings += without_repeats(new, checked.findings)
         if paths.runs > 1:

@@ -13,6 +13,7 @@ from ptosim.ground.diagnostics.catalog import catalog
 
 RULES = [rule for rule in board_rules().values() if rule.codes]
 """Without those about reading what is found (A29, A30, B8) and what needs no flag (A07e)."""
+ON_READING = [rule for rule in board_rules().values() if rule.instead]
 
 
 def findings(rule, side):
@@ -37,6 +38,21 @@ def test_findings_name_the_rule(rule):
     told = [d.to_dict() for d in findings(rule, "wrong")]
     assert rule.id in [d.get("rule_id") for d in told]
     assert catalog().keys() >= set(rule.codes)
+
+
+@pytest.mark.parametrize("rule", ON_READING, ids=lambda r: r.id)
+def test_rules_on_reading_are_shown_by_what_another_one_finds(rule):
+    """A07e: by elements no flag is needed, by rows one is; A29: lines begin where the memory does,
+    which is assumed; A30: numbers are in the help."""
+    (found,) = [d for d in ptosim.check(rule.wrong) if d.severity.word != "note"]
+    assert found.rule_id == rule.instead
+    assert ("is assumed" in str(found.notes)) == (rule.id == "A29")
+    assert ("boards say 507035" in (found.help or "")) == (rule.id == "A30")
+    assert not [d for d in ptosim.check(rule.right) if d.severity.word != "note"]
+
+
+def test_only_what_no_text_shows_has_no_programs():
+    assert [rule.id for rule in board_rules().values() if not rule.wrong] == ["B8"]
 
 
 @pytest.mark.slow
@@ -112,6 +128,16 @@ def test_flags_outside_of_the_branch_of_their_work_are_told():
     out = text.replace(inside, "").replace("    scf.if", f"{inside}    scf.if")
     (found,) = [d for d in ptosim.check(out) if d.is_error]
     assert (found.code, found.rule_id, found.witness) == ("PTO5201", "A28", {"n": 1})
+
+
+def test_a_flag_in_a_branch_orders_nothing_where_it_is_not_taken():
+    """A28: what comes before and after the branch has no order on the other path."""
+    text = board_rules()["A18"].right
+    pair = text[text.index("    pto.set_flag[<PIPE_MTE3>") : text.rindex("    pto.tload")]
+    some = "    %some = arith.cmpi sgt, %n, %c8 : index\n    scf.if %some {\n"
+    (found,) = [d for d in ptosim.check(text.replace(pair, f"{some}{pair}    }}\n")) if d.is_error]
+    assert (found.code, found.rule_id) == ("PTO5202", "A28")
+    assert found.witness["n"] <= 8
 
 
 def test_scratch_that_the_assembler_adds_makes_tci_vector_code():
@@ -237,6 +263,35 @@ def test_static_flags_and_events_alone_switch_insertion_off(line, skipped, arch)
     """S14, S16: in the whole function, at any depth; whatever else orders is invisible to it."""
     races = {d.code for d in ptosim.check(loads_computes_stores(line, arch)) if d.is_error}
     assert bool(races) is skipped
+
+
+@pytest.mark.parametrize(("line", "races"), [
+    ("pto.barrier <PIPE_ALL>", 1), (f"{DYNAMIC.format('set')}\n{DYNAMIC.format('wait')}", 1),
+    ("pto.fence.barrier_all #pto.fence_scope<gm>", 1), ("", None), (FLAGS, None),
+])  # fmt: skip
+def test_barriers_beside_inserted_flags_are_told_with_what_is_missing(line, races):
+    """C.3: how many races a build without insertion has, where nobody says who synchronises."""
+    text = loads_computes_stores(line, "a3")
+    told = [d.message for d in ptosim.check(text) if d.code == "PTO5222"]
+    assert [f"has {races} race" in message for message in told] == [True] * (races is not None)
+    run = "// RUN: ptoas --enable-insert-sync --pto-arch=a3 %s\n"
+    for given, choices in ((text, {"sync": "auto"}), (run + text, {})):
+        assert "PTO5222" not in [d.code for d in ptosim.check(given, **choices)]
+
+
+@pytest.mark.parametrize(("at", "told"), [(2, True), (3, True), (4, False)])
+def test_the_scalar_unit_of_a5_takes_multiples_of_an_element(at, told):
+    """A08, last line of its table."""
+    lines = f"""
+    %bytes = pto.castptr %y : !pto.ptr<i32> -> !pto.ptr<i8>
+    %c{at}b = arith.constant {at} : index
+    %odd = pto.addptr %bytes, %c{at}b : !pto.ptr<i8> -> !pto.ptr<i8>
+    %place = pto.castptr %odd : !pto.ptr<i8> -> !pto.ptr<i32>
+    pto.store_scalar %seven, %place[%c16] : !pto.ptr<i32>, i32
+    return"""
+    text = re.sub(r"\n    %r = .*?return", lines, board_rules()["A25"].right, flags=re.DOTALL)
+    found = [d for d in ptosim.check(text.replace('"a3"', '"a5"')) if d.severity.word != "note"]
+    assert [(d.code, d.rule_id) for d in found] == [("PTO6430", "A08")] * told
 
 
 @pytest.mark.parametrize(("mode", "skipped"), [

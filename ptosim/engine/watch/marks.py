@@ -331,13 +331,13 @@ class Marks(Ordering):
         """A load of the scalar unit is done before the next instruction is issued."""
         agent.clock = with_count(agent.clock, reader.index, agent.count)
 
-    def misaligned(self, inst: Inst, address: int, need: Alignment) -> None:
+    def misaligned(self, inst: Inst, address: int, need: Alignment, where: str = "UB") -> None:
         """Report an access of a register at an address that the unit cannot take, once for each
         instruction."""
         key = ("misaligned", inst.pc)
         if self.chosen.bounds and key not in self._seen:
             self._seen.add(key)
-            self.report.misaligned(inst, address, need)
+            self.report.misaligned(inst, address, need, where)
 
     def undefined(self, atom: Atom, entry: Entry, print_: Footprint) -> Trail:
         """Report a read of bytes without a value, once for each instruction and operand; return how

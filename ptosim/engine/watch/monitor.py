@@ -456,6 +456,8 @@ class Monitor(Marks):
             with self.lines.scalar(access, agent) if is_cached else nullcontext():
                 run(core)
             self._check(agent, access, inst)()
+            if self.target == "a5":
+                self.vector.look_at_element(access)
 
         return watched
 

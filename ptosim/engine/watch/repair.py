@@ -266,18 +266,24 @@ def mistaken(resolved: ResolvedModule, access: Access) -> tuple[str, ...]:
     )
 
 
-def moved_out(first: Access, second: Access, source: str, target: str) -> tuple[str, ...]:
-    """Return a note where two accesses are in a branch, and the flag between their pipes outside of
-    it: there it orders what was before, not the work of the branch."""
+def in_branches(first: Access, second: Access, source: str, target: str) -> tuple[str, ...]:
+    """Return a note where a flag between the pipes of two accesses is on another path than they:
+    outside of the branch that both are in, where it orders what was before and not the work of the
+    branch, or in a branch between them."""
     one, two = first.inst.op, second.inst.op
-    branch = one.inside("branch") if one is not None else None
-    function = branch.inside("function") if branch is not None else None
-    if branch is None or function is None or two is None or branch not in two.around():
+    function = one.inside("function") if one is not None else None
+    if one is None or two is None or function is None or function is not two.inside("function"):
         return ()
+    branch = one.inside("branch")
+    is_common = branch is not None and branch in two.around()
     pipes = [f"PIPE_{source}", f"PIPE_{target}"]
     for op in function.walk():
         sides = [getattr(op.bound.get(name), "const", None) for name in ("src_pipe", "dst_pipe")]
-        named = [getattr(side, "member", side) for side in sides]
-        if named == pipes and op.has("signals") and branch not in op.around():
+        if [getattr(s, "member", s) for s in sides] != pipes or not op.has("signals"):
+            continue
+        between = op.inside("branch") if one.start < op.start < two.start else None
+        if is_common and branch not in op.around():
             return (f"the flag of {' -> '.join(pipes)} is outside of the branch that both are in",)
+        if between is not None and not {between} & {*one.around(), *two.around()}:
+            return (f"the flag of {' -> '.join(pipes)} is missing where its branch is not taken",)
     return ()

@@ -7,7 +7,7 @@ from typing import Any
 from ptosim.engine.core.bound import Inst
 from ptosim.engine.watch.access import EVERY, Access, Clocks
 from ptosim.engine.watch.definedness import Cause, Step, Trail
-from ptosim.engine.watch.repair import Nesting, Repairs, is_inserted, mistaken, moved_out
+from ptosim.engine.watch.repair import Nesting, Repairs, in_branches, is_inserted, mistaken
 from ptosim.engine.watch.shadow import Atom, Entry, Footprint
 from ptosim.ground.diagnostics.model import Diagnostic, Label, Sink
 from ptosim.ground.ir.core import Operation
@@ -109,7 +109,7 @@ class Reporter:
             notes=(
                 *_rule(code, source, target, one.core.cluster is two.core.cluster),
                 *((replays,) if schedule is not None else ()),
-                *(moved_out(one, two, source, target) if same_core else ()),
+                *(in_branches(one, two, source, target) if same_core else ()),
                 *wrong,
             ),
             help=_OWN_FLAGS.format(repair.text) if wrong else text or repair.text,
@@ -268,16 +268,16 @@ class Reporter:
             if step.op
         ]
 
-    def misaligned(self, inst: Inst, address: int, need: Alignment) -> None:
+    def misaligned(self, inst: Inst, address: int, need: Alignment, where: str) -> None:
         """A register is loaded or stored at an address that is no multiple of what it has to be."""
         op = inst.operation
         self.sink.report(
             "PTO6430" if need.is_certain else "PTO6431",
-            f"'{op.name}' is misaligned: address {address:#x} of UB, a multiple of {need.bytes} is "
+            f"'{op.name}' is misaligned: address {address:#x} of {where}, a multiple of {need.bytes} is "
             "needed",
             self.span(op),
             notes=(
-                "whatever the mask leaves out, the address counts",
+                *(("whatever the mask leaves out, the address counts",) * ("mask" in op.bound)),
                 "simulators of the chip say error 340: UB address is not aligned",
             ),
             help=need.cure or None,

@@ -131,6 +131,16 @@ class VectorWatch:
         """Keep what a scalar operation of a region does until the region ends."""
         self._scalars.append(access)
 
+    def look_at_element(self, access: Access) -> None:
+        """An access of the scalar unit of A5, anywhere, begins at a multiple of its element."""
+        name = access.inst.operation.name.removeprefix("pto.")
+        for print_ in (*access.reads, *access.writes):
+            need, start = alignment_of(name, "", print_.bytes), print_.span[0]
+            if need is not None and start % need.bytes:
+                shadow = print_.shadow
+                where = f"`{shadow.name}`" if shadow.is_global else "UB"
+                self.monitor.misaligned(access.inst, start, need, where)
+
     def _at_end(self, head: Inst, run: Callable[[Core], Any] | None) -> Callable[[Core], None]:
         table = self._tables[head.pc]
 

@@ -29,7 +29,7 @@ class BoardRule(NamedTuple):
     """A rule: where it holds, what is told of it, how certain it is and who told it; the codes that
     find it; a program that breaks it and one that does not, with the arguments that show it and the
     date of the language for each, the operations that a rule of a date changes. A rule on reading
-    what is found has no codes and no programs."""
+    what is found has no codes: what its wrong program breaks is the rule `instead`."""
 
     id: str
     title: str
@@ -45,6 +45,7 @@ class BoardRule(NamedTuple):
     args: Mapping[str, int]
     dates: tuple[str, str]
     of: tuple[str, ...]
+    instead: str
 
     def to_dict(self) -> dict[str, object]:
         """Return the rule as JSON data."""
@@ -56,11 +57,12 @@ class BoardRule(NamedTuple):
         words = [
             f"{given}{f' --compat {date}' if date != DEFAULT_DATE else ''}" for date in self.dates
         ]
+        other = f"{self.instead}, which its wrong program breaks" if self.instead else "nothing"
         parts = [
             f"{self.id} ({self.severity}, {', '.join(self.targets)}): {self.title}",
             *("\n".join(textwrap.wrap(part, 78)) for part in (self.text, f"Cure: {self.cure}")),
             f"Certainty: {CERTAINTIES[self.certainty]}.\nSource: {self.source}.\n"
-            f"Found by: {', '.join(self.codes) or 'nothing: it is about reading findings'}.",
+            f"Found by: {', '.join(self.codes) or f'{other}: it is about reading findings'}.",
         ]
         if self.wrong:
             for side, text, said in zip(
@@ -98,6 +100,7 @@ def _rule(row: TomlTable, frames: TomlTable) -> BoardRule:
         row.get("args", {}),
         (row.get("wrong_date", DEFAULT_DATE), row.get("right_date", DEFAULT_DATE)),
         tuple(row.get("of", "").split()),
+        row.get("instead", ""),
     )  # fmt: skip
 
 

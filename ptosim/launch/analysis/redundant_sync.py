@@ -10,8 +10,9 @@ from typing import Any
 from ptosim.ground.diagnostics.model import Diagnostic, Fix, Label, finding
 from ptosim.ground.errors import BudgetError, PtosimError, UsageError
 from ptosim.ground.ir.core import Operation
+from ptosim.ground.isa.dates import Profile
 from ptosim.ground.isa.targets import machine
-from ptosim.ground.records import dataclass
+from ptosim.ground.records import dataclass, replace
 from ptosim.ground.source import Source, Span
 from ptosim.language.frontend import Front, FrontOptions, run_frontend
 from ptosim.language.rewrite.abstract import Edit, edited, line_of
@@ -75,6 +76,34 @@ def redundant_sync(
                 found.append(_finding(front.source, candidate, change, price))
                 break
     return found
+
+
+_RACES = ("PTO5201", "PTO5202", "PTO5203", "PTO5204", "PTO5218", "PTO5221")
+
+
+def without_insertion(
+    front: Front,
+    profile: Profile,
+    entry: str,
+    args: Mapping[str, Any],
+    budget: int | None,
+    beside: Mapping[str, Operation],
+) -> Iterator[Diagnostic]:
+    """Tell how many races an entry would have if nothing were inserted into the functions that have
+    orders of their own `beside` (C.3: barriers and the like switch nothing off)."""
+    settings = front.settings
+    bare = replace(settings, ordered=settings.ordered - beside.keys())
+    alone = replace(front, resolved=replace(front.resolved, settings=bare))
+    found = follow(alone, profile, entry, args, budget=budget).findings
+    first = beside.get(entry) or next(iter(beside.values()))
+    if count := sum(d.code in _RACES for d in found):
+        yield finding(
+            "PTO5222",
+            f"'{first.name}' does not switch automatic synchronisation off: without "
+            f"`--enable-insert-sync` @{entry} has {count} race{'s' * (count > 1)}",
+            Span(front.source, first.start, first.name_end),
+            help="`--sync manual` shows what the text alone orders",
+        )
 
 
 # -- what may go ----------------------------------------------------------------------------------

@@ -182,7 +182,12 @@ def _to_float(view: Callable[[int, DType], int]) -> Maker:
         if result.bits == 64:
             return lambda a: float(view(int(a), operand))
         narrow = {"f32": np.float32, "f16": np.float16}.get(result.family, ml_dtypes.bfloat16)
-        return lambda a: float(np.array(view(int(a), operand)).astype(narrow))
+
+        @np.errstate(over="ignore")
+        def converted(a: int) -> float:
+            return float(np.array(view(int(a), operand)).astype(narrow))
+
+        return converted
 
     return make
 
