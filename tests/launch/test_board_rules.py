@@ -470,3 +470,74 @@ def test_indices_that_the_scalar_unit_reads_come_from_its_cache():
         "    %seven", "    %j = pto.castptr %x : !pto.ptr<f16> -> !pto.ptr<i32>\n    %seven"
     )
     assert [d.rule_id for d in ptosim.check(table) if d.code == "PTO6110"] == ["A04"]
+
+
+# -- a second program for each rule that has no other -----------------------------------------------
+
+END_OF_FRAME = "    %u = pto.alloc_tile addr = %a8192 : !t\n"
+LOAD, STORE = "pto.tload ins(%px : !p) outs(%t : !t)", "pto.tstore ins(%t : !t) outs(%py : !p)"
+ABS, CLEAR = "pto.tabs ins(%t : !t) outs(%u : !t)", "pto.texpands ins(%one : f32) outs(%t : !t)"
+PUT = "pto.tsetval ins(%c8, %one : index, f32) outs(%t : !t)"
+ROUNDS = "scf.for %i = %c0 to %n step %c1 {"
+
+
+DIVIDE = "pto.tdivs ins(%t, %one : !t, f32) outs(%u : !t)"
+
+
+def flag(source, target, number=0, words=("set", "wait")):
+    ends = f"_flag[<PIPE_{source}>, <PIPE_{target}>, <EVENT_ID{number}>]"
+    return "\n".join(f"pto.{word}{ends}" for word in words)
+
+
+def on_tiles(arch, *lines):
+    """A program of the frame of two tiles with these lines."""
+    text = board_rules()["A18"].right.replace('"a3"', f'"{arch}"')
+    begin = text[: text.index(END_OF_FRAME) + len(END_OF_FRAME)]
+    one = "    %one = arith.constant 1.0 : f32\n"
+    return begin + one + "\n".join(lines) + "\n    return\n  }\n}\n"
+
+
+SECOND = [
+    ("A09", "a5", (LOAD, flag("MTE2", "V"), *(DYNAMIC.format(w).replace("MTE2", "V")
+                   for w in ("set", "wait")), ABS), "PTO5214"),
+    ("A09", "a5", (LOAD, flag("MTE2", "MTE2"), flag("MTE2", "V"), ABS), "PTO5215"),
+    ("A09", "a3", (LOAD, flag("MTE2", "V"), flag("V", "V", 1), ABS), "PTO5215"),
+    (None, "a3", (LOAD, flag("MTE2", "V"), "pto.barrier <PIPE_V>", ABS), None),
+    ("A15", "a5", (ROUNDS, LOAD, flag("MTE2", "V"), ABS, flag("V", "MTE2", 0, ["set"]), "}",
+                   flag("V", "MTE2", 0, ["wait"])), "PTO5006"),
+    (None, "a5", (flag("V", "MTE2", 0, ["set"]), ROUNDS, flag("V", "MTE2", 0, ["wait"]), LOAD,
+                  flag("MTE2", "V"), ABS, flag("V", "MTE2", 0, ["set"]), "}",
+                  flag("V", "MTE2", 0, ["wait"])), None),
+    ("A27", "a5", (CLEAR, flag("V", "S"), PUT, flag("V", "MTE3"), STORE), "PTO5201"),
+    (None, "a5", (CLEAR, flag("V", "S"), PUT, flag("S", "MTE3"), STORE), None),
+    ("A06", "a3", (LOAD, flag("MTE2", "V"), PUT, flag("S", "MTE3"), STORE), "PTO5203"),
+    (None, "a3", (LOAD, flag("MTE2", "S"), PUT, flag("S", "MTE3"), STORE), None),
+    ("A24", "a3", (LOAD, flag("MTE2", "V"), flag("S", "V", 0, ["set"]), DIVIDE,
+                   flag("S", "V", 0, ["wait"])), "PTO5212"),
+    (None, "a3", (LOAD, flag("MTE2", "V"), flag("S", "V", 1, ["set"]), DIVIDE,
+                  flag("S", "V", 1, ["wait"])), None),
+    ("A24", "a5", (LOAD, flag("MTE2", "V"), flag("V", "S", 0, ["set"]), DIVIDE,
+                   flag("V", "S", 0, ["wait"])), "PTO5212"),
+    (None, "a5", (LOAD, flag("MTE2", "V"), flag("S", "V", 0, ["set"]), DIVIDE,
+                  flag("S", "V", 0, ["wait"])), None),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("rule", "arch", "lines", "code"), SECOND)
+def test_a_second_program_breaks_the_rule_and_one_keeps_it(rule, arch, lines, code):
+    """A06, A09, A15, A24, A27: another form, another pipe, the other target."""
+    found = [d for d in ptosim.check(on_tiles(arch, *lines)) if d.severity.word != "note"]
+    assert bool(found) is bool(code)
+    assert code is None or (code, rule) in [(d.code, d.rule_id) for d in found]
+
+
+@pytest.mark.parametrize(("arch", "waits", "told"), [
+    ("a5", "V", []), ("a5", "S", ["PTO5201", "PTO5202"]), ("a3", None, []),
+])  # fmt: skip
+def test_tiles_of_a_scatter_are_used_again(arch, waits, told):
+    """A07s: on A5 the program waits for PIPE_V before it loads over them, on A2/A3 the library has."""
+    again = f"{LOAD}\n    return"
+    text = board_rules()["A07s"].right.replace('"a5"', f'"{arch}"')
+    text = text.replace(flag("V", "MTE3", 1).replace("\n", "\n    "), "")
+    text = text.replace("    return", (flag(waits, "MTE2", 2) + "\n" if waits else "") + again)
+    assert [d.code for d in ptosim.check(text) if d.severity.word != "note"] == told
