@@ -14,7 +14,7 @@ from ptosim.ground.isa.targets import MachineDef
 from ptosim.ground.limits import current
 from ptosim.ground.records import NamedTuple, dataclass, field, replace
 from ptosim.machine.gm import GmBuffer
-from ptosim.machine.pages import MemorySpace
+from ptosim.machine.pages import POISON, MemorySpace
 from ptosim.machine.values import GmView, Pointer
 from ptosim.machine.vector import SimtState, VectorWindow
 
@@ -219,6 +219,13 @@ class Core:
         for held in (self.bounds, self.transfers, self.slots, self.spaces, self.queues):
             held.clear()
         self.ub = self.stalled = None  # type: ignore[assignment]
+
+    @property
+    def unwritten(self) -> int:
+        """A byte as memory shows it that nothing has written."""
+        return {"zero": 0, "random": (self.seed * 1000 + self.number + 0x5B) & 0xFF}.get(
+            self.uninit, POISON
+        )
 
     def space(self, name: str) -> MemorySpace:
         """Return a memory space; its bytes exist from the first use."""

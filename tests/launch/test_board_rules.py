@@ -51,6 +51,22 @@ def test_rules_on_reading_are_shown_by_what_another_one_finds(rule):
     assert not [d for d in ptosim.check(rule.right) if d.severity.word != "note"]
 
 
+SOFT = board_rules()["A23"].right
+
+
+@pytest.mark.parametrize("blocks", [None, 4])
+def test_a_soft_meeting_of_more_cores_than_are_followed_is_no_deadlock(blocks):
+    """A23: `check` follows a few cores of a launch; a launch of too few is found in a run."""
+    text = re.sub("    pto.store_scalar.*\n", "", SOFT).replace("constant 1 :", "constant 4 :")
+    found = ptosim.check(text, blocks=blocks)
+    assert not [d for d in found if d.is_error]
+    assert ("PTO5217", "A23") in [(d.code, d.rule_id) for d in found]
+    words = {"y": np.zeros(64, np.int32), "rank": 0}
+    assert not ptosim.load(text).run(words, block_num=4).findings
+    with pytest.raises(ptosim.Trap, match="PTO5040"):
+        ptosim.load(text).run(words, block_num=2)
+
+
 def test_only_what_no_text_shows_has_no_programs():
     assert [rule.id for rule in board_rules().values() if not rule.wrong] == ["B8"]
 
@@ -427,6 +443,20 @@ def test_a_slot_that_a_mask_picks_is_a_remainder(lines, told):
     """A12: `i & 1` in steps of 2 is slot 0 in each round, as `i % 2` is."""
     text = board_rules()["A12"].wrong.replace("%s = arith.remui %i, %c2 : index", lines)
     assert ("PTO7408" in [d.code for d in ptosim.check(text)]) is told
+
+
+@pytest.mark.parametrize(("uninit", "shown"), [("poison", -1), ("zero", 0)])
+def test_the_rest_of_a_last_block_shows_no_value(uninit, shown):
+    """A10: also where UB had values before."""
+    text = board_rules()["A10"].wrong
+    whole = "    pto.mte_gm_ub %y, %ub, %a0, %n64 nburst(%n1, %n64, %n64) : !pto.ptr<f32, gm>, "
+    whole += "!pto.ptr<f32, ub>, i64, i64, i64, i64, i64\n    pto.barrier <PIPE_MTE2>\n"
+    text = text.replace("    pto.mte_gm_ub", f"{whole}    pto.mte_gm_ub", 1)
+    ones, halves = np.ones(16, np.float32), np.full(16, 0.5, np.float32)
+    got = ptosim.load(text).run({"x": ones, "y": halves}, uninit=uninit)
+    assert got.outputs["y"].view(np.int32)[10:].tolist() == [shown] * 6
+    assert got.definedness["y"].tolist() == [True] * 10 + [False] * 6
+    assert got.outputs["y"][:10].tolist() == [1.0] * 10
 
 
 @pytest.mark.parametrize(("apart", "told"), [(64, False), (72, True)])

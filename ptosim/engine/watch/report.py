@@ -273,11 +273,11 @@ class Reporter:
         op = inst.operation
         self.sink.report(
             "PTO6430" if need.is_certain else "PTO6431",
-            f"'{op.name}' is misaligned: address {address:#x} of {where}, a multiple of {need.bytes} is "
-            "needed",
+            f"'{op.name}' is misaligned: address {address:#x} of {where}, a multiple of "
+            f"{need.bytes} is needed",
             self.span(op),
             notes=(
-                *(("whatever the mask leaves out, the address counts",) * ("mask" in op.bound)),
+                *((_ADDRESS,) if op.has("loads") or op.has("stores") else ()),
                 "simulators of the chip say error 340: UB address is not aligned",
             ),
             help=need.cure or None,
@@ -471,6 +471,7 @@ def _place(print_: Footprint, extent: tuple[int, int]) -> str:
     return f"{what}{name} [{low:#x}, {high:#x})"
 
 
+_ADDRESS = "whatever the mask leaves out, the address counts"
 _OWN_FLAGS = (
     "assemble with 0.63 (`--compat 2026-09`), or write all flags of the function yourself, for "
     "these two {}"

@@ -242,25 +242,40 @@ def transfer(op: Binding) -> Commit:
     _check_order(op, copy)
     registers = _left_registers(op)
     if not op.has("pad.value"):
-        _leave_tails(op, copy)
-        return _leaving(op, copied(op, copy), registers)
+        return _leaving(op, _with_tails(op, copy), registers)
     counts = op.values.get("pad.left", 0), op.values.get("pad.right", 0)
     clause = op.op.bound["pad"]
     bits = pad_bits(op.values["pad.value"], clause.operands["value"].type)
     return _leaving(op, padded(op, copy, counts, bits), registers | {"pad": bits})
 
 
-def _leave_tails(op: Binding, copy: Copy) -> None:
-    """A5 writes whole blocks of 32 bytes into UB: what follows a burst in its last one is undefined
-    (PTOAS#1431). Bursts that are not at blocks, or over each other, are other faults."""
+def _with_tails(op: Binding, copy: Copy) -> Commit:
+    """Return the effect of a transfer: A5 writes whole blocks of 32 bytes into UB, and what follows
+    a burst in its last one is undefined (PTOAS#1431), so that it shows as memory does that nothing
+    has written. Bursts that are not at blocks, or over each other, are other faults."""
+    commit = copied(op, copy)
     rest, copy = -copy.length % 32, copy._replace(levels=[x for x in copy.levels if x[0] != 1])
     steps = [(n, step) for n, _, step in copy.levels]
     if not rest or copy.length <= 0 or op.target != "a5" or copy.target.name != "vec":
-        return
+        return commit
     starts = [copy.target.start, *(step for _, step in steps)]
     if any(start % 32 for start in starts) or _overlaps(copy._replace(length=copy.length + rest)):
-        return
-    leaves(op, copy.target._replace(start=copy.target.start + copy.length), rest, *steps)
+        return commit
+    tail = copy.target._replace(start=copy.target.start + copy.length)
+    leaves(op, tail, rest, *steps)
+    if commit is nothing or not holds(
+        op, tail, *_reach(tail.start, rest, copy.levels, 2), writes=True
+    ):
+        return commit
+    shape, strides = zip(*reversed(steps), strict=True) if steps else ((), ())
+    view = tail.array((*shape, rest), np.uint8, (*strides, 1))
+    fill = op.core.unwritten
+
+    def effect() -> None:
+        commit()
+        view[...] = fill
+
+    return effect
 
 
 _WAYS = {"pto.mte_gm_ub": "outtoub", "pto.mte_ub_gm": "ubtoout"}

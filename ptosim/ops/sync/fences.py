@@ -102,7 +102,9 @@ def _participants(op: Binding) -> list[Core]:
     cores = [c for c in op.machine.cores if c.rank == op.core.rank]
     found = [c for c in cores if kinds is None or c.kind in kinds]
     count = int(op.scalar("used_cores")) if op.has("used_cores") else 0
-    if count > len(found):
+    if count > len(found) and not op.machine.has_values:  # how many there are is not known
+        op.report("PTO5217", f"needs a launch in which {count} cores take part")
+    elif count > len(found):
         raise OpFault(
             "PTO5040",
             f"'{op.op.name}' waits for {count} cores; the launch has {len(found)} of the kind",

@@ -13,7 +13,7 @@ from math import prod
 import numpy as np
 
 from ptosim.ground.records import dataclass
-from ptosim.machine.pages import POISON, view_dtype
+from ptosim.machine.pages import view_dtype
 from ptosim.machine.tile import Tile
 from ptosim.ops.base.binding import Binding, GmAccess, OpFault, check_elements, flat_bytes
 from ptosim.ops.base.functions import Commit, kernel, nothing
@@ -121,7 +121,7 @@ def mgather(op: Binding) -> Commit:
     table = _table(op, dst, by_rows=by_rows)
     indices, mode = _indices(op, dst, by_rows=by_rows), str(op.attr("gatherOob"))
     image = _image(op, dst) if op.has("scratch") else None
-    missing = b"\0" if mode == "zero" else _unwritten(op)
+    missing = b"\0" if mode == "zero" else bytes([op.core.unwritten])
 
     def gather() -> None:
         places, inside = _chosen(op, table, indices, mode)
@@ -135,12 +135,6 @@ def mgather(op: Binding) -> Commit:
             image[0][...] = image[1]
 
     return gather
-
-
-def _unwritten(op: Binding) -> bytes:
-    return {"zero": b"\0", "random": bytes([op.core.seed & 0xFF])}.get(
-        op.core.uninit, bytes([POISON])
-    )
 
 
 def _image(op: Binding, dst: Tile) -> tuple[Array, Array]:

@@ -89,6 +89,8 @@ def test_from_and_to_global_memory(case):
     )
     expected = bytearray(noise(case + "ub"))
     moved(data, expected, 0, length, [bursts, *loops], first)
+    unset = b"\xff" * (1 << 16)  # as memory that nothing has written
+    moved(unset, expected, length, -length % 32, [bursts, *loops], 0)
     assert found == expected
     told = {  # strides have no sign; after a burst A5 fills its last block of 32 bytes with anything
         "backwards": ["PTO2034"], "one": ["PTO7102"], "pitch": ["PTO7102"],
