@@ -259,12 +259,18 @@ def _idle(pick: Operation, source: Source) -> Iterator[Diagnostic]:
     first, by = _turned(rest) if rest is not None else (None, 0)
     if loop is None or not isinstance(step, int) or by < 2 or _rounds(loop) in (0, 1):
         return
-    grows = factor(first, lambda value: value is loop.regions[0].blocks[0].values[0])
+    counter = loop.regions[0].blocks[0].values[0]
+    grows = factor(first, lambda value: value is counter)
     count = by // gcd(grows * step, by) if grows else by
     if count < by:
+        start = getattr(loop.bound.get("lower"), "const", None)
+        left = f"{by - count} slots"
+        if isinstance(start, int) and first is not None and first.value is counter:
+            picked = {(start + k * step) % by for k in range(by)}
+            left = f"slot {', '.join(str(n) for n in range(by) if n not in picked)}"
         yield finding(
             "PTO7408",
-            f"'{pick.name}' picks {count} of {by} slots, the others never",
+            f"{left} of {by} {'is' if by - count == 1 else 'are'} never selected by '{pick.name}'",
             pick.span(source),
             more=(Label(loop.span(source), f"its counter grows by {step} a round"),),
             help=f"take the number of the round: ((i - start) / {step}) % {by}",

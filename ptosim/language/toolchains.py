@@ -109,7 +109,7 @@ def _maker(resolved: ResolvedModule, asked: str | None) -> tuple[str, Chosen]:
         return "none", line
     mode = _mode(resolved)
     if asked == "ptodsl" or (asked is None and mode in _MODES):
-        return "ptodsl", _MODES.get(mode, _MODES["auto"])
+        return "ptodsl", _MODES.get(mode, Chosen(2, "auto", "ptodsl text"))
     if asked == "pypto" or (asked is None and _PYPTO.search(text)):
         return "pypto", Chosen(None, "auto", "pypto text")
     if asked == "pto-dsl":

@@ -292,6 +292,7 @@ def render(
        |
        = note: …
        = help: …
+       = rule: …, where boards taught it
     """
     sign = f"{diagnostic.severity.word}[{diagnostic.code}]"
     lines = [said(sign, diagnostic.message, paint, width if is_screen else None, "bold")]
@@ -299,12 +300,15 @@ def render(
     lines.extend(_places(diagnostic.labels, gutter, width - gutter - 3, paint))
     margin = " " * gutter
     notes = diagnostic.all_notes if verbose else diagnostic.notes
-    if diagnostic.labels and (notes or diagnostic.help):
+    rule = diagnostic.rule_id
+    if diagnostic.labels and (notes or diagnostic.help or rule):
         lines.append(f"{margin} {paint('|', 'place')}")
     for note in notes:
         lines.extend(_tail(margin, "note", note, width, paint))
     if diagnostic.help:
         lines.extend(_tail(margin, "help", diagnostic.help, width, paint))
+    if rule is not None:
+        lines.extend(_tail(margin, "rule", f"{rule} (`ptosim explain {rule}`)", width, paint))
     return "\n".join(lines)
 
 

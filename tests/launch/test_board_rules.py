@@ -10,6 +10,9 @@ import pytest
 import ptosim
 from ptosim.ground.diagnostics.boards import board_rules, changed
 from ptosim.ground.diagnostics.catalog import catalog
+from ptosim.ground.source import Source
+from ptosim.language.frontend import FrontOptions
+from ptosim.launch.analysis.insert_sync.write import rewritten
 
 RULES = [rule for rule in board_rules().values() if rule.codes]
 """Without those about reading what is found (A29, A30, B8) and what needs no flag (A07e)."""
@@ -281,6 +284,19 @@ def test_static_flags_and_events_alone_switch_insertion_off(line, skipped, arch)
     assert bool(races) is skipped
 
 
+SELECTS = "%s = pto.alloc_tile : !pto.tile_buf<vec, 16x64xui32>\npto.texpands ins(%k : ui32) outs(%s : !pto.tile_buf<vec, 16x64xui32>)\n"
+GATHERS = f"%k = arith.constant 0 : ui32\n{SELECTS}%g = pto.alloc_tile : {TILE}\npto.tgatherb ins(%a, %s : {TILE}, !pto.tile_buf<vec, 16x64xui32>) outs(%g : {TILE})"
+
+
+@pytest.mark.parametrize(("line", "flags"), [("", 2), (GATHERS, 4)])
+def test_pairs_stay_where_a_function_gathers(line, flags):
+    """C.2 (7): all three readers of what was loaded wait for it, though the first has."""
+    source = Source("k.pto", loads_computes_stores(line, "a3"))
+    text, _ = rewritten(source, FrontOptions(target="a2a3"), plan=False, insert_sync=True)
+    assert text.count("pto.set_flag") == text.count("pto.wait_flag") == flags
+    assert not [d for d in ptosim.check(text, sync="manual") if d.is_error]
+
+
 @pytest.mark.parametrize(("line", "races"), [
     ("pto.barrier <PIPE_ALL>", 1), (f"{DYNAMIC.format('set')}\n{DYNAMIC.format('wait')}", 1),
     ("pto.fence.barrier_all #pto.fence_scope<gm>", 1), ("", None), (FLAGS, None),
@@ -442,7 +458,8 @@ def test_what_is_inserted_at_a_return_has_four_words(word):
 def test_a_slot_that_a_mask_picks_is_a_remainder(lines, told):
     """A12: `i & 1` in steps of 2 is slot 0 in each round, as `i % 2` is."""
     text = board_rules()["A12"].wrong.replace("%s = arith.remui %i, %c2 : index", lines)
-    assert ("PTO7408" in [d.code for d in ptosim.check(text)]) is told
+    found = [d.message for d in ptosim.check(text) if d.code == "PTO7408"]
+    assert found == ["slot 1 of 2 is never selected by 'pto.multi_tile_get'"] * told
 
 
 @pytest.mark.parametrize(("uninit", "shown"), [("poison", -1), ("zero", 0)])

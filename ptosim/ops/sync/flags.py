@@ -72,6 +72,8 @@ def _flag_key(op: Binding) -> tuple[str, str, int]:
             "PTO5003",
             f"event id {number} does not exist",
             notes=(f"a pair of pipes has the event ids 0 to {last}",),
+            help=f"name EVENT_ID0 to EVENT_ID{last}; `arith.remui %n, %c{last + 1} : index` makes "
+            "one of any number",
         )
     return pipe_word(source), pipe_word(target), number
 

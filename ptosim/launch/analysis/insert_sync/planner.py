@@ -3,12 +3,13 @@
 The rules are the assembler's: a flag right after the producer and right before the consumer where
 pipes differ, a barrier where an A2/A3 vector operation follows one that it depends on, nothing
 where an earlier flag orders the two already. A signal to other cores tells that what is before it
-is done, so its pipe waits for every other one with work. A dependence on something inside a loop or
-branch is one on the loop or branch itself, so that every flag is set and waited for equally often.
-Dependences from one iteration to the next set the flag once before the loop and wait once after
-it. A section is for the cores of one kind, and those of another have flags of their own: each kind
-is planned for itself, and a flag outside of the sections is written in one of its kind. Every
-function ends with a barrier of all pipes."""
+is done, so its pipe waits for every other one with work. In a function that gathers or scatters
+(trait `keeps_flags`) an earlier flag counts for its own dependence only. A dependence on something
+inside a loop or branch is one on the loop or branch itself, so that every flag is set and waited
+for equally often. Dependences from one iteration to the next set the flag once before the loop and
+wait once after it. A section is for the cores of one kind, and those of another have flags of their
+own: each kind is planned for itself, and a flag outside of the sections is written in one of its
+kind. Every function ends with a barrier of all pipes."""
 
 from __future__ import annotations
 
@@ -213,12 +214,14 @@ class Planner:
         self.ordered = {"V"} if target == "a2a3" else set()
         self.plan = Plan()
         self.side: str | None = None
+        self.keeps = False  # flags that others make needless
         self._inside: dict[tuple[Operation, str | None], list[Touch]] = {}
 
     def function(self, ops: Sequence[Operation], blocks: Sequence[Block] = ()) -> None:
         """Plan the body of a function. Between several blocks everything is done: nobody knows
         which comes before which."""
         runs = [block.run for block in blocks] or [ops]
+        self.keeps = any(o.has("keeps_flags") for run in runs for op in run for o in op.walk())
         sections = (o for run in runs for op in run for o in op.walk() if o.has("section"))
         sides = {o.definition.side for o in sections if o.definition is not None}
         for self.side in sorted(sides, key=str) or [None]:
@@ -400,12 +403,13 @@ class _Scan:
         """The last earlier item whose work on `source` meets what `item` does on `target`, if that
         is not known to be done."""
         mine = [t for t in item.touches if t.pipe == target]
-        done = self._known(source, target)
+        keeps = self.planner.keeps and source != target
+        done = self.known.get("S", {}).get("*", -1) if keeps else self._known(source, target)
         for at, theirs in reversed(self.work.get(source, ())):
             if at <= done:
                 return None
             if any(_depends(t, m, source == target) for t in theirs for m in mine):
-                return at
+                return None if keeps and 0 < self.count <= at else at  # the first walk has it
         return None
 
 
