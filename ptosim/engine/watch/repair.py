@@ -275,14 +275,14 @@ def in_branches(first: Access, second: Access, source: str, target: str) -> tupl
     if one is None or two is None or function is None or function is not two.inside("function"):
         return ()
     branch = one.inside("branch")
-    is_common = branch is not None and branch in two.around()
+    common = branch if branch is not None and branch in two.around() else None
     pipes = [f"PIPE_{source}", f"PIPE_{target}"]
     for op in function.walk():
         sides = [getattr(op.bound.get(name), "const", None) for name in ("src_pipe", "dst_pipe")]
         if [getattr(s, "member", s) for s in sides] != pipes or not op.has("signals"):
             continue
         between = op.inside("branch") if one.start < op.start < two.start else None
-        if is_common and branch not in op.around():
+        if common is not None and common not in op.around():
             return (f"the flag of {' -> '.join(pipes)} is outside of the branch that both are in",)
         if between is not None and not {between} & {*one.around(), *two.around()}:
             return (f"the flag of {' -> '.join(pipes)} is missing where its branch is not taken",)
