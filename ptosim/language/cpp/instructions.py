@@ -362,10 +362,23 @@ class Instructions(Sync):
         truth = next((t for t in targs if isinstance(t, Num)), number(0, BOOL))
         attrs = {"exhausted": _truth(truth)}
         self.make.tile_op("pto.tmrgsort", ins, [self.tile(dst, node)], attrs)
-        for i, cell in enumerate(taken.fields.values()):
-            # All records of each list are taken; where one ends first, how many is only known then.
-            whole = self._records(lists[i], node) if i < len(lists) else number(0, INT)
-            cell.set(UNKNOWN if truth.const else self.cast(whole, cell.type, node))
+        counts = self._taken(bool(truth.const), lists, node)
+        for cell, count in zip(taken.fields.values(), counts, strict=True):
+            cell.set(count if count is UNKNOWN else self.cast(count, cell.type, node))
+
+    def _taken(self, exhausted: bool, lists: list[Tile], node: Any) -> list[Any]:
+        """How many records of each list were taken: all, or, where one ends first, what a register
+        says then, for which the library waits; A2/A3 have no operation that reads it."""
+        if not exhausted:
+            whole = [self._records(t, node) for t in lists]
+            return whole + [number(0, INT)] * (4 - len(lists))
+        if self.arch != "a5":
+            return [UNKNOWN] * 4
+        for word in ("set_flag", "wait_flag"):
+            self.flag(word, "V", "S", number(0))
+        names = [self.fresh() for _ in range(4)]
+        self.make.op("pto.get_vms4_sr", [], ["i16"] * 4, results=names)
+        return [Num(SCALARS["uint16_t"], None, n) for n in names]
 
     def _records(self, tile: Tile, node: Any) -> Num:
         """A record is a value and its index: 8 bytes."""

@@ -188,7 +188,7 @@ def merge_lists(op: Binding) -> Commit:
         order = merge_order(np.split(scores, np.cumsum(lengths)[:-1]), nan)
         if exhausted:
             order = order[: until_one_is_empty(order, lengths)]
-            _note_counts(op, order, lengths)
+            _note_counts(op, order, [len(records) for records in lists])
         merged[: len(order)] = given[order]
         out[...] = taken.copy()
         sizes[:] = [len(order) * _RECORD]
@@ -216,9 +216,11 @@ def _merge_target(tmp: Tile | None, dst: Tile, total: int) -> tuple[np.ndarray, 
 
 
 def _note_counts(op: Binding, order: np.ndarray, lengths: list[int]) -> None:
-    """The counts that the operation returns; no operation of the language reads them."""
+    """The counts that the operation returns: a register of the core has them, which `get_vms4_sr`
+    reads (C++ has fields for them)."""
     ends = np.cumsum(lengths)
     counts = np.bincount(np.searchsorted(ends, order, "right"), minlength=len(lengths))
+    op.core.registers["vms4_sr"] = sum(int(n) << 16 * k for k, n in enumerate(counts))
     op.report("PTO6421", f"took {', '.join(map(str, counts))} records of its lists")
 
 

@@ -264,8 +264,19 @@ def test_merged_lists_say_how_many_records_were_taken() -> None:
     args = {n: np.zeros(shape, t) for n, (_, shape, t) in given.items()}
     program = ptosim.load(text, target="a5", filename="k.cpp")
     assert program.run({"pe": np.zeros(3, np.int32), **args}).outputs["pe"].tolist() == [64, 48, 0]
-    with pytest.raises(ProgramError, match="mrgSortList0"):
-        ptosim.load(text.replace("<false>", "<true>"), target="a5", filename="k.cpp")
+    records = np.zeros((2, 64, 2), np.float32)
+    records[:, :, 0] = np.sort(np.random.default_rng(1).random((2, 64)), 1)[:, ::-1]
+    records[0, :, 0] += 0.5
+    args |= {"pa": records[0].reshape(1, -1), "pb": records[1, :48].reshape(1, -1)}
+    below = (records[1, :48, 0] > records[0, -1, 0]).sum()  # before the first list is empty
+    ends = text.replace("<false>", "<true>")
+    for commit in ("program", "retire"):
+        result = ptosim.load(ends, target="a5", filename="k.cpp").run(
+            {"pe": np.zeros(3, np.int32), **args}, commit=commit
+        )
+        assert result.outputs["pe"].tolist() == [64, below, 0]
+    with pytest.raises(ProgramError, match="mrgSortList0"):  # A2/A3 have nothing that reads it
+        ptosim.load(ends, target="a2a3", filename="k.cpp")
 
 
 _PRODUCT = """AICORE void k(__gm__ half *y, __gm__ int8_t *x, __gm__ uint64_t *q) {
