@@ -214,6 +214,17 @@ def shipped() -> list[Figure]:
     ]  # fmt: skip
 
 
+def models() -> list[Figure]:
+    """The shipped decode layer (118 launches on both targets) and flash attention, with values, all
+    sanitizers and cycles; processor time."""
+    layer = used(lambda: ptosim.run_chain("@model/decode_layer"), 1)
+    flash = used(lambda: ptosim.load("@cube/flash_attention").run(), 1)
+    return [
+        Figure("decode layer, both targets", f"{layer:.1f} s", "before 9.2 s", "", "<= 4 s"),
+        Figure("flash attention", f"{flash:.2f} s", "loading included", "", ""),
+    ]
+
+
 ALL = {
     "engine_dispatch": dispatch,
     "engine_observed": observed,
@@ -223,4 +234,5 @@ ALL = {
     "engine_gemm": gemm,
     "engine_gemm_large": large_gemm,
     "engine_shipped": shipped,
+    "engine_models": models,
 }
