@@ -2,7 +2,8 @@
 
 With `--sweep numbers` (or another kind) each one of the corpus is changed in turn, with `--sweep files`
 each part of the files that are no programs;
-with `--sweep commands` none is, and every command is tried.
+with `--sweep commands` none is, and every command is tried. With `--same` programs are executed in
+ways that must do the same (`tests/fuzz/differential.py`).
 
 Inputs are programs of all levels, shipped and made at random, and files of every other kind that a
 command reads. Every finding is one that must not be: a traceback, an exit code that no page of the
@@ -42,6 +43,9 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--out", type=Path, help="folder of findings; default: a new one")
     parser.add_argument("--sweep", choices=KINDS, help="change each of these in turn")
     parser.add_argument("--kind", choices=WEIGHTS, help="try files of this kind alone")
+    parser.add_argument(
+        "--same", action="store_true", help="execute programs in ways that must do the same"
+    )
     parser.add_argument("--only", default="", help="seeds with this in their name")
     parser.add_argument("--patience", type=float, default=30, help="seconds to make one shorter")
     parser.add_argument("--every", type=float, default=600, help="seconds between reports")
@@ -98,13 +102,15 @@ def _go_on(session: Session, options: argparse.Namespace) -> int:
     examine = session.try_all if options.sweep == ALL else session.examine
     sweep = swept(options.sweep, session.seeds, session.rng) if options.sweep else None
     while time.monotonic() - start < options.seconds and count < options.inputs:
-        if sweep is None:
+        if options.same:
+            session.compare()
+        elif sweep is None:
             session.step(options.kind)
         elif (case := next(sweep, None)) is not None:
             examine(case)
         else:
             break
-        count += 1
+        count = sum(session.inputs.values()) if options.same else count + 1
         if time.monotonic() - told > options.every:
             told = time.monotonic()
             session.report(told - start)

@@ -19,7 +19,7 @@ from ptosim.language import frontend
 from ptosim.language.syntax.parser import parse
 from ptosim.language.syntax.printer import print_module
 from ptosim.shell.main import main
-from tests.fuzz import editor
+from tests.fuzz import differential, editor
 from tests.fuzz.case import DOCUMENTED, Case, Different, Endless, Finding
 from tests.fuzz.files import RUNNERS
 from tests.fuzz.limits import time_limit
@@ -87,13 +87,21 @@ def entries(text: str) -> list[str]:
 
 
 def documented(words: list[str]) -> int:
-    """Return the exit code of a command line. Raises Different for one without a page."""
+    """Return the exit code of a command line. Raises Different for one without a page, and where a
+    character is shown that a terminal obeys."""
     streams = io.StringIO(), io.StringIO()
     with contextlib.redirect_stdout(streams[0]), contextlib.redirect_stderr(streams[1]):
         code = main(words)
     if code not in DOCUMENTED:
         raise Different(f"exit code {code}: {streams[1].getvalue()}")
+    shown = "".join(stream.getvalue() for stream in streams)
+    if (found := OBEYED.search(shown)) and not any("always" in word for word in words):
+        raise Different(f"shows {found[0]!r}\n{shown[max(found.start() - 200, 0) : found.end()]!r}")
     return code
+
+
+OBEYED = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]")
+"""Controls but tab and line feed, and marks of bidirectional text (ECMA-48, Unicode Annex 9)."""
 
 
 def _command(*words: str, twice: bool = False) -> Runner:
@@ -183,9 +191,12 @@ COMMANDS: dict[str, Runner] = {"check": check, "fmt": fmt, **EXECUTING, **OTHER}
 """What is done with programs; `files.RUNNERS` has what is done with other files."""
 
 
+PROGRAMS = {**COMMANDS, **differential.RUNNERS}
+
+
 def outcome(command: str, case: Case, folder: Path) -> int | Finding:
     """Return the exit code of a command, or what is wrong with it."""
-    run = COMMANDS[command] if case.kind == "program" else RUNNERS[case.kind][command]
+    run = (PROGRAMS if case.kind == "program" else RUNNERS[case.kind])[command]
     try:
         with time_limit():
             return run(case, folder)

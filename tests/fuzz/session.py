@@ -13,6 +13,7 @@ from ptosim.ground.isa.rows import isa
 from tests.fuzz.case import Case, Finding
 from tests.fuzz.commands import COMMANDS, EXECUTING, OTHER, READING, entries, operations, outcome
 from tests.fuzz.corpus import Seed
+from tests.fuzz.differential import case_of, chosen
 from tests.fuzz.files import RUNNERS
 from tests.fuzz.generated import generated
 from tests.fuzz.kinds import SUFFIXES, made
@@ -84,6 +85,15 @@ class Session:
             self._other(made(self.rng, kind))
         else:
             self._program(self._text())
+
+    def compare(self) -> None:
+        """Execute one more program in several ways that must do the same; what cannot be executed
+        does not count as an input."""
+        case = case_of(self.rng, self._text(), self.seeds)
+        first, second = chosen(case, self.rng)
+        if self._run(first, case) in (0, None):
+            self.inputs["program"] += 1
+            self._run(second, case)
 
     def examine(self, case: Case) -> None:
         """Try a case of a sweep; a program with commands that execute it and others wherever it can

@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 from ptosim.ground.source import in_json, in_program, visible, visible_line
+from tests.fuzz.commands import OBEYED
 from tests.support.paths import PROGRAMS
 
 # ECMA-48 commands (title, clipboard, colour, cursor, charset), C1 forms of them, bell, backspace,
@@ -32,7 +33,6 @@ PLACES = {
     "attribute": "module attributes {{pto.target_arch = \"{}\"}} {{\n  func.func @a() {{\n    return\n  }}\n}}\n",
     "print": 'func.func @a() {{\n  %c = arith.constant 1 : index\n  pto.print ins("{}", %c : index)\n  return\n}}\n',
 }  # fmt: skip
-OBEYED = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]")
 
 
 def _shown(cli, *words: object) -> str:

@@ -35,6 +35,7 @@ GROUP = 32
 LARGEST_SIDE = 4095
 _HF32_BITS = {"a2a3": 11, "a5": 10}
 _HF32_MODES = ("round_even", "round_away")
+_ONE_ROW = "pto.tgemv"
 _KINDS = ("", ".acc", ".bias", ".mx", ".mx.acc", ".mx.bias")
 
 
@@ -73,6 +74,12 @@ def _without_products(op: Binding, m: int, n: int) -> Commit:
 def _check_sizes(op: Binding, sizes: tuple[int, int, int]) -> None:
     rhs, dst = op.tile("rhs"), op.tile("dst")
     m, k, n = sizes
+    if m != 1 and op.op.name.startswith(_ONE_ROW):
+        raise OpFault(
+            "PTO6301",
+            f"'{op.op.name}' takes one valid row of lhs; {m} are valid",
+            help=f"use `{op.op.name.replace('tgemv', 'tmatmul')}`, or give lhs one valid row",
+        )
     if max(sizes) > LARGEST_SIDE:
         raise OpFault(
             "PTO6300",

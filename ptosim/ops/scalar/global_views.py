@@ -83,6 +83,8 @@ def make_tensor_view(ctx: ValueContext) -> Action:
     type_ = ctx.result_type
     assert isinstance(type_, ViewType)
     pointer, result = ctx.slots["ptr"], ctx.result
+    space = getattr(ctx.type("ptr"), "space", None)
+    on_chip = space if space != "gm" else None
     shape = ctx.slots["shape"] or ()
     strides = ctx.slots["strides"] or ()
     dtype, layout = type_.elem, ctx.layout or "nd"
@@ -100,6 +102,12 @@ def make_tensor_view(ctx: ValueContext) -> Action:
     def run(core: Core) -> None:
         slots = core.slots
         memory, first = _first_element(slots[pointer], dtype)
+        if isinstance(memory, str) or on_chip:
+            raise OpFault(
+                "PTO6002",
+                f"a tensor view is of global memory, its pointer is to `{on_chip or memory}`",
+                help="what is on chip is a tile: `pto.alloc_tile`",
+            )
         spec = known or made(tuple(slots[s] for s in shape), tuple(slots[s] for s in strides))
         slots[result] = GmView(spec, memory, first)
 
