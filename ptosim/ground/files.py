@@ -7,7 +7,7 @@ import os
 import re
 import stat
 import tomllib
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -43,6 +43,21 @@ def read_bytes(path: Path) -> bytes:
 def read_input(stream: BinaryIO) -> bytes:
     """Return the bytes of standard input. Raises UsageError for more than the limit."""
     return _bounded(stream, "standard input")
+
+
+def lines_of(stream: BinaryIO, name: str) -> Generator[str, None, None]:
+    """Return the lines of a stream, as they come; a byte that is no UTF-8 is a fault of its line.
+    Raises UsageError for a line of more bytes than the limit of a file."""
+    most = current().file_size
+    mark = "\ufeff"  # of the byte order, before the first line only
+    while line := stream.readline(most + 1):
+        if len(line) > most:
+            raise UsageError(
+                f"a line of {name} is larger than {size_text(most)}",
+                help="raise --max-file if it is meant",
+            )
+        yield line.decode("utf-8", "replace").removeprefix(mark)
+        mark = ""
 
 
 def refuse_device(path: Path) -> None:

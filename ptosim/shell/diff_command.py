@@ -14,7 +14,7 @@ import numpy as np
 
 from ptosim.ground.diagnostics.model import Diagnostic, Origin, ProgramError, Severity, Trap
 from ptosim.ground.errors import BudgetError, UsageError
-from ptosim.ground.files import refuse_device
+from ptosim.ground.files import read_text
 from ptosim.ground.isa.targets import MachineDef, machine
 from ptosim.ground.progress import each, part_done
 from ptosim.ground.records import replace
@@ -231,11 +231,9 @@ def prove_(options: argparse.Namespace, terminal: Terminal) -> Report:
 
     path = Path(options.check)
     try:
-        refuse_device(path)
-        given = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError, RecursionError) as problem:
-        reason = getattr(problem, "strerror", None) or "it is no JSON"
-        raise UsageError(f"cannot read {path}: {reason}") from problem
+        given = json.loads(read_text(path))
+    except (ValueError, RecursionError) as problem:
+        raise UsageError(f"cannot read {path}: it is no JSON") from problem
     with terminal.busy("checking the proof"):
         why = check(given)
     claim = str(given.get("claim")) if not why else ""

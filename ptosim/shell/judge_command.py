@@ -10,6 +10,7 @@ from collections.abc import Generator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from ptosim.ground.files import lines_of
 from ptosim.shell import launching
 from ptosim.shell.command import command
 from ptosim.shell.options import from_one, from_zero, group, option, switch
@@ -81,15 +82,10 @@ def run(options: argparse.Namespace, terminal: Terminal) -> int:
 
 def _jobs(name: str) -> tuple[Generator[str, None, None], Path | None]:
     if name == "-":
-        return _standard_input(), None
+        return lines_of(sys.stdin.buffer, "standard input"), None
     from ptosim.tools.search.judge import read_lines
 
     return read_lines(Path(name)), Path(name).parent
-
-
-def _standard_input() -> Generator[str, None, None]:
-    for raw in sys.stdin.buffer:
-        yield raw.decode("utf-8", "replace")
 
 
 class _Told:

@@ -39,12 +39,32 @@ class Mark:
 
 def excerpt(line: str, marks: Sequence[Mark], width: int) -> tuple[str, list[str]]:
     """Return what is shown of a line in `width` columns, and the rows under it."""
+    line, marks = _near(line, marks)
     line, at = visible_line(line.replace("\t", " "))
     marks = [replace(mark, start=_at(at, mark.start), end=_at(at, mark.end)) for mark in marks]
     marks = sorted(marks, key=lambda mark: (mark.start, mark.end))
     kept = _kept(line, marks, width)
     lead = len(_lead(line, kept))
     return _cut_line(line, kept), _rows([_moved(mark, kept, lead) for mark in marks], width)
+
+
+_FAR = 1 << 11
+"""Characters on both sides of a mark beyond which nothing of a line is looked at."""
+
+
+def _near(line: str, marks: Sequence[Mark]) -> tuple[str, Sequence[Mark]]:
+    """Of a line that may be a whole file what is near its first mark, and the marks in there."""
+    if len(line) <= 4 * _FAR:
+        return line, marks
+    first = min(mark.start for mark in marks)
+    begin = max(first - _FAR, 0)
+    near = line[begin : first + _FAR]
+    inside = [mark for mark in marks if mark.start <= first + _FAR]
+    ends = (min(mark.end - begin, len(near)) for mark in inside)
+    return near, [
+        replace(mark, start=mark.start - begin, end=end)
+        for mark, end in zip(inside, ends, strict=True)
+    ]
 
 
 def _at(columns: Sequence[int], place: int) -> int:
@@ -62,7 +82,7 @@ def _kept(line: str, marks: Sequence[Mark], width: int) -> _Pieces:
     """Return the pieces of the line that are shown: as much around the marks as has room."""
     if len(line) <= width:
         return [(0, len(line))]
-    low, high = 0, len(line)
+    low, high = 0, min(len(line), width)
     best = _pieces(line, marks, 0)
     while low <= high:
         around = (low + high) // 2

@@ -4,9 +4,14 @@ from __future__ import annotations
 
 import random
 import string
+from collections import Counter
 
 import pytest
 
+from tests.fuzz import differential
+from tests.fuzz.case import Case, Finding
+from tests.fuzz.commands import outcome
+from tests.fuzz.generated import generated
 from tests.shell.programs import copy_program
 
 pytestmark = pytest.mark.slow
@@ -62,3 +67,20 @@ def test_random_command_lines(cli, tmp_path, seed):
     ]  # fmt: skip
     arguments = [rng.choice(pool) for _ in range(rng.randint(1, 7))]
     assert cli(*arguments).code in DOCUMENTED
+
+
+def test_ways_to_execute_are_compared(tmp_path, monkeypatch) -> None:
+    """Every way is tried and gives the same; one that loses a byte, a finding or the end is told."""
+    text, target = generated(random.Random(4))
+    case = Case(text.encode(), target=target)
+    for way in ("timed", "one by one", "at once", "retired", "stepped", "in blocks", "quoted"):
+        told = outcome(f"same {way}", case, tmp_path)
+        assert told == 0, told
+    plain = differential.Program(case).plain
+    wrong = {name: array + 1 for name, array in plain.outputs.items()}
+    for other in (
+        plain._replace(outputs=wrong), plain._replace(ended="stopped", why=["PTO5006"]),
+        plain._replace(found=Counter(PTO5201=1)), plain._replace(outputs={}),
+    ):  # fmt: skip
+        monkeypatch.setitem(differential.WAYS, "timed", (1, lambda _, other=other: other))
+        assert isinstance(outcome("same timed", case, tmp_path), Finding)

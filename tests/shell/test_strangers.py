@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import itertools
+import io
 import json
 import re
 import subprocess
@@ -12,8 +12,15 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+import ptosim
+from ptosim.ground.errors import UsageError
+from ptosim.ground.limits import Limits, within
 from ptosim.ground.source import in_json, in_program, visible, visible_line
-from tests.fuzz.commands import OBEYED
+from ptosim.views.frames import Mark, excerpt
+from tests.fuzz.case import Case
+from tests.fuzz.commands import OBEYED, outcome
+from tests.fuzz.files import RUNNERS, archive
+from tests.fuzz.kinds import TEXTS, content_of
 from tests.support.paths import PROGRAMS
 
 # ECMA-48 commands (title, clipboard, colour, cursor, charset), C1 forms of them, bell, backspace,
@@ -41,18 +48,59 @@ def _shown(cli, *words: object) -> str:
     return outcome.out + outcome.err
 
 
-@pytest.mark.sampled(12, 110)
-@pytest.mark.parametrize(
-    ("place", "text", "form"), list(itertools.product(PLACES, HOSTILE, ("text", "github")))
-)
-def test_no_control_character_of_a_program_is_shown(cli, tmp_path, place, text, form) -> None:
-    """Wherever it is in the program: every command shows it as `\\u{1b}`."""
+READERS = {
+    "sidecar": in_json, "chain": in_json, "task": in_json, "space": in_json, "rows": in_json,
+    "jobs": in_json, "mlir": in_program, "graph": in_program, "table": in_json, "cpp": in_json,
+    "words": str, "script": str, "npz": str, "samples": str,
+}  # fmt: skip
+"""Kinds of files that are no programs, and how a text of theirs may hold such a character so that it is
+read: raw, or in the escape that this gives."""
+
+
+def _hostile_file(kind: str, number: int) -> bytes:
+    """A file of a kind with one of the texts, in a string of it or a word: raw, or escaped."""
+    text = HOSTILE[number]
+    if kind in ("npz", "samples"):
+        return archive(**{text.replace("\0", "") + "x": np.ones((8, 8), np.float32)})
+    texts = TEXTS[kind]
+    base = texts[number % len(texts)]
+    places = [m.end() for m in re.finditer(r'"' if '"' in base else r"\b", base)]
+    at = places[number % len(places)]
+    held = READERS[kind](text) if number % 2 else text
+    return content_of(kind, f"{base[:at]}{held}{base[at:]}")
+
+
+FILES = [
+    *(("program", place, n) for place in PLACES for n in range(len(HOSTILE))),
+    *((kind, "", n) for kind in READERS for n in range(len(HOSTILE))),
+]
+SHOWING = ("run", "cost", "map", "fmt", "expand", "report", "stats", "debug --batch -nx -ex list")
+
+
+def test_there_are_three_hundred_hostile_files() -> None:
+    files = {(kind, _hostile_file(kind, n)) for kind, _, n in FILES if kind != "program"}
+    assert len(files) > 150
+    assert len(files) + len(PLACES) * len(HOSTILE) >= 300
+
+
+@pytest.mark.sampled(16, 90)
+@pytest.mark.parametrize(("kind", "place", "number"), FILES)
+def test_no_control_character_of_a_file_is_shown(cli, tmp_path, kind, place, number) -> None:
+    """Wherever it is in a file of any kind: the commands that read such files show it escaped, or not."""
+    if kind != "program":
+        runners = tuple(RUNNERS[kind])
+        told = outcome(
+            runners[number % len(runners)], Case(_hostile_file(kind, number), kind), tmp_path
+        )
+        assert isinstance(told, int), told.told
+        return
     path = tmp_path / "k.pto"
-    path.write_text(PLACES[place].format(text), encoding="utf-8", newline="")
-    forms = ("--format", form)
-    assert OBEYED.search(_shown(cli, "check", path, *forms)) is None
-    for command in ("run", "cost", "map", "fmt", "expand") if form == "text" else ():
-        assert OBEYED.search(_shown(cli, command, path)) is None, command
+    path.write_text(PLACES[place].format(HOSTILE[number]), encoding="utf-8", newline="")
+    for form in ("text", ("github", "junit", "sarif", "concise")[number % 4]):
+        assert OBEYED.search(_shown(cli, "check", path, "--format", form)) is None
+    for n in (number, number + 3):
+        command, *words = SHOWING[n % len(SHOWING)].split()
+        assert OBEYED.search(_shown(cli, command, path, *words)) is None, command
 
 
 @pytest.mark.sampled(2, 20)
@@ -154,26 +202,126 @@ TEMPLATES = (
 )  # fmt: skip
 
 
-@pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="a file of Linux")
-@pytest.mark.sampled(0, 6)
-@pytest.mark.parametrize("text", TEMPLATES)
-def test_a_template_is_bounded(tmp_path, text) -> None:
-    """Measured from outside: at most a gigabyte, one line, exit code 2."""
-    pytest.importorskip("jinja2")
-    path = tmp_path / "k.pto.j2"
-    path.write_text(text)
+def test_a_line_without_an_end(tmp_path, monkeypatch) -> None:
+    """`judge` reads line by line, from a pipe too: a line that is larger than a file may be ends it."""
+    from ptosim.ground.files import lines_of
+
+    class Endless(io.RawIOBase):
+        def readable(self) -> bool:
+            return True
+
+        def readinto(self, into) -> int:
+            into[:] = b" " * len(into)
+            return len(into)
+
+    with within(Limits(file=5000)), pytest.raises(UsageError, match="a line of x is larger"):
+        list(lines_of(io.BufferedReader(Endless()), "x"))
+    with within(Limits(file=5)):
+        assert list(lines_of(io.BytesIO(b"\xef\xbb\xbfa\nbcd\n"), "x")) == ["a\n", "bcd\n"]
+
+
+def test_a_line_that_is_a_whole_file() -> None:
+    """Of a line of millions of characters what is near the first mark is shown, at its place."""
+    line = "\x01" * 10**6 + " pto.tadd " + "\x01" * 10**6
+    marks = [Mark(10**6 + 1, 10**6 + 9, "^"), Mark(2 * 10**6, 2 * 10**6 + 1, "-")]
+    shown, rows = excerpt(line, marks, 60)
+    assert len(shown) <= 60
+    at = shown.index("pto.tadd")
+    assert rows[0][at : at + 8] == "^" * 8
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ('#include "/dev/zero"\n', "device"),
+        ('#include "k.cpp"\n', "include one another"),
+        ('#include "../beside.h"\n', "not below the kernel's folder"),
+    ],
+)
+def test_what_a_kernel_includes(cli, tmp_path, text, told) -> None:
+    """Files of bounded size that end; of a stranger's kernel none outside of its folder."""
+    pytest.importorskip("pcpp")
+    (tmp_path / "own").mkdir()
+    (tmp_path / "beside.h").write_text("#define W 3\n")
+    path = tmp_path / "own" / "k.cpp"
+    path.write_text(f"{text}__global__ AICORE void k(__gm__ float* x) {{ *x = W; }}\n")
+    with within(Limits(trusts=not told.startswith("not"))):
+        found = ptosim.check(path)
+    assert any(told in d.message for d in found), found
+    if told.startswith("not"):
+        assert not ptosim.check(path)  # by its owner
+
+
+def _peak(*words: object, stdin: int | None = None) -> tuple[int, int, str]:
+    """Exit code, highest memory in MiB and words of a command, measured from outside."""
     code = (
-        "import re, sys; from ptosim.shell.main import main;"
-        f"code = main(['sweep', {str(path)!r}, '--param', 'n=1', '--no-store']);"
+        f"import re, sys; from ptosim.shell.main import main; code = main({[*map(str, words)]!r});"
         # Not `ru_maxrss`, which begins with the memory of the process that started this one.
         "print(re.search(r'VmHWM:\\s+(\\d+)', open('/proc/self/status').read())[1]); sys.exit(code)"
     )
     done = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, check=False, timeout=60
-    )
-    assert done.returncode == 2
-    assert done.stderr.startswith("error: PTO7603: ")
-    assert int(done.stdout.splitlines()[-1]) < 1_000_000  # KiB
+        [sys.executable, "-c", code],
+        capture_output=True, text=True, check=False, timeout=300, stdin=stdin,
+    )  # fmt: skip
+    return done.returncode, int(done.stdout.splitlines()[-1]) >> 10, done.stdout + done.stderr
+
+
+NEEDS_PROC = pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="a file of Linux")
+
+
+@NEEDS_PROC
+@pytest.mark.sampled(0, 6)
+@pytest.mark.parametrize("text", TEMPLATES)
+def test_a_template_is_bounded(tmp_path, text) -> None:
+    """At most a gigabyte, one line, exit code 2."""
+    pytest.importorskip("jinja2")
+    path = tmp_path / "k.pto.j2"
+    path.write_text(text)
+    code, peak, told = _peak("sweep", path, "--param", "n=1", "--no-store")
+    assert (code, "error: PTO7603: " in told) == (2, True)
+    assert peak < 1000
+
+
+FILES_OF_MEMORY: dict[str, tuple[str, tuple[str, ...], int, int]] = {
+    # What is in the file (times how often), the command, its exit code, and the most MiB.
+    "sparse": ("\0 300000000", ("check", "FILE"), 2, 600),
+    "no end of a line": ("\0 300000000", ("judge", "FILE"), 2, 900),
+    "text of 70 MB": ("pto.barrier\n 6000000", ("check", "FILE"), 3, 900),
+    "strings": ('func.func @a() attributes {x = "a"}\n 400000', ("check", "FILE"), 3, 4096),
+    "brackets": ("( 2000000", ("check", "FILE"), 3, 900),
+    "operations": ("pto.barrier <PIPE_ALL>\n 100000", ("check", "FILE"), 0, 4096),
+    "a large argument": (
+        '{"program": "VADD", "args": {"x": "zeros:f32:100000x60000"}}\n 1', ("judge", "FILE"), 1, 1400,
+    ),
+    "many jobs": ('{"text": "func.func @a() {", "args": {}}\n 3000', ("judge", "FILE"), 1, 900),
+    "nested tables": ("a = [[[[[[[[ 200000", ("quant", "plan", "FILE"), 2, 900),
+}  # fmt: skip
+
+
+@NEEDS_PROC
+@pytest.mark.deep
+@pytest.mark.parametrize("what", FILES_OF_MEMORY)
+def test_the_limits_of_memory_hold(tmp_path, what) -> None:
+    """Without `ulimit`: the highest memory of the process stays below what the page promises."""
+    text, words, wanted, most = FILES_OF_MEMORY[what]
+    piece, _, times = text.rpartition(" ")
+    path = tmp_path / "file.pto"
+    if piece == "\0":
+        with path.open("wb") as file:
+            file.truncate(int(times))
+    else:
+        path.write_text(piece.replace("VADD", str(PROGRAMS / "basics/vadd.pto")) * int(times))
+    code, peak, told = _peak(*(str(path) if word == "FILE" else word for word in words))
+    assert (code, peak < most) == (wanted, True), (peak, told[-500:])
+
+
+@NEEDS_PROC
+@pytest.mark.deep
+def test_a_stranger_has_a_gigabyte(tmp_path) -> None:
+    """Whatever is asked for: the same program is stopped at 1 GiB, and without the option is not."""
+    words = ("run", PROGRAMS / "basics/vadd.pto", "--arg", "x=zeros:f32:20000x16384")
+    code, peak, told = _peak(*words, "--untrusted")
+    assert (code, peak < 1400) == (6, True), told[-500:]
 
 
 @pytest.mark.slow
@@ -191,6 +339,46 @@ def test_untrusted_refuses_code(tmp_path) -> None:
         told = said("sweep", source, "--param", "n=1", "--no-store")
         assert (told.returncode, "--untrusted" in told.stderr) == (2, True)
     assert said("run", "@basics/vadd").returncode == 0
+
+
+CONFINED = """
+import os, resource, socket, subprocess, sys
+from ptosim.ground.confined import confine
+from ptosim.ground.limits import UNTRUSTED
+confine(UNTRUSTED)
+def limits(): return [resource.getrlimit(n)[0] for n in (resource.RLIMIT_AS, resource.RLIMIT_CPU, resource.RLIMIT_CORE)]
+told = limits()
+reading, writing = os.pipe()
+if not os.fork():
+    os.write(writing, repr(limits()).encode())
+    os._exit(0)
+assert eval(os.read(reading, 100)) == told
+refused = 0
+for call in (lambda: subprocess.run(["true"]), lambda: socket.socket()):
+    try:
+        call()
+    except PermissionError:
+        refused += 1
+try:
+    bytearray(3 << 30)
+except MemoryError:
+    told.append("memory")
+print(*told, refused)
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="limits of Linux")
+def test_the_system_refuses_more_to_a_stranger_and_its_workers() -> None:
+    """Memory, processor time and dumps of the core; with pyseccomp other programs and networks."""
+    import importlib.util
+
+    done = subprocess.run(
+        [sys.executable, "-c", CONFINED], capture_output=True, text=True, check=False
+    )
+    memory, seconds, core, full, refused = done.stdout.split()
+    assert 1 << 30 <= int(memory) < 3 << 30
+    assert (seconds, core, full) == ("70", "0", "memory")
+    assert int(refused) == (2 if importlib.util.find_spec("pyseccomp") else 0)
 
 
 def test_untrusted_bounds_memory_and_time(tmp_path) -> None:

@@ -2,17 +2,23 @@
 left knows its place in the file.
 
 `#include <…>` is not opened: the names of the library are built in. A quoted file beside the
-kernel is read; what comes from it has the place of its `#include`."""
+kernel is read, under the limit of its size; what comes from it has the place of its `#include`.
+For a stranger's kernel (`--untrusted`) it has to be in the folder of the kernel or below."""
 
 from __future__ import annotations
 
+import io
 import os
 import re
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import accumulate
+from pathlib import Path
 from typing import Any
 
+from ptosim.ground.errors import UsageError
+from ptosim.ground.files import read_text
+from ptosim.ground.limits import current
 from ptosim.ground.records import dataclass, field
 from ptosim.ground.source import Source
 from ptosim.language.cpp.state import CppError, needs_extra
@@ -157,6 +163,33 @@ def _reader(source: Source) -> Any:
             raise CppError(at, f"macros expand to more than {MOST_ON_THE_WAY:,} words")
         return found
 
+    include, read, begins = reader.include, [0], 0
+
+    def included(tokens: Any, original: Any) -> Any:
+        nonlocal begins
+        if tokens and not reader.temp_path[1:]:
+            begins = _line_start(source, tokens[0].lineno)
+        return include(tokens, original)
+
+    def opened(_: bool, path: str) -> io.StringIO:
+        """The text of an included file. Raises OSError for one that is not there."""
+        if not Path(path).exists():
+            raise FileNotFoundError(path)
+        if len(reader.temp_path) > _DEEPEST_FILE or len(read) > MOST_FILES:
+            raise CppError(begins, "files include one another without end")
+        folder = Path(source.name).resolve().parent
+        if not current().trusts and not Path(path).resolve().is_relative_to(folder):
+            raise CppError(begins, f"{path} is not below the kernel's folder (--untrusted)")
+        try:
+            text = read_text(Path(path))
+        except UsageError as problem:
+            raise CppError(begins, str(problem)) from problem
+        read.append(read[-1] + len(text))
+        if read[-1] > current().file_size:
+            raise CppError(begins, "the included files are larger than a file may be")
+        return io.StringIO(text)
+
+    reader.include, reader.on_file_open = included, opened
     reader.line_directive = None
     reader.on_include_not_found = leave_out
     reader.on_unknown_macro_in_defined_expr = lambda _: False
@@ -170,6 +203,9 @@ def _reader(source: Source) -> Any:
 
 _IGNORED = ("pragma", "warning", "line")
 _DEEPEST = 200
+_DEEPEST_FILE = 50
+MOST_FILES = 2000
+"""Files that a file includes, each as often as it is read."""
 
 
 def _line_start(source: Source, line: int) -> int:

@@ -20,6 +20,7 @@ from ptosim.ground.diagnostics.model import (
     finding,
 )
 from ptosim.ground.errors import UsageError
+from ptosim.ground.files import read_bytes
 from ptosim.ground.records import dataclass, field
 from ptosim.launch.array_files import load_npz
 from ptosim.launch.compare import Choices
@@ -447,7 +448,7 @@ def read(path: str) -> tuple[Feeds, str]:
     fit."""
     file = Path(path)
     try:
-        raw = file.read_bytes()
+        raw = read_bytes(file)
         with zipfile.ZipFile(file) as archive:
             members = archive.namelist()
     except _NO_ARCHIVE as problem:

@@ -124,7 +124,7 @@ def _reader(op: Binding, role: str, rows: int, cols: int) -> Reader:
 def factor_of(op: Binding, role: str, cols: int) -> Tile:
     """The tile of a factor; the left one of a tgemv has one row, whatever its type says."""
     tile = op.tile(role)
-    if role == "lhs" and op.op.name.startswith("pto.tgemv"):
+    if role == "lhs" and op.op.name.startswith(_ONE_ROW):
         return Tile(tile_ref(replace(tile.type, rows=1), tile.addr, 1, cols), tile.buffer)
     return tile
 

@@ -16,7 +16,7 @@ import numpy as np
 from ptosim.ground.confined import bounded
 from ptosim.ground.diagnostics.model import Diagnostic, Severity, finding
 from ptosim.ground.errors import UsageError
-from ptosim.ground.files import refuse_device
+from ptosim.ground.files import lines_of, refuse_device
 from ptosim.ground.isa.costs import GIB
 from ptosim.ground.isa.schema import plain_dtypes
 from ptosim.ground.limits import UNTRUSTED, Limits
@@ -479,15 +479,16 @@ def judge(
 
 def read_lines(path: Path) -> Generator[str, None, None]:
     """Return the lines of a file, one after the other. Raises UsageError at once if it cannot be
-    read; a byte that is no UTF-8 is a fault of its line."""
+    read, and for a line that is larger than a file may be; a byte that is no UTF-8 is a fault of
+    its line."""
     try:
         refuse_device(path)
-        file = path.open(encoding="utf-8-sig", errors="replace")
+        file = path.open("rb")
     except OSError as problem:
         raise UsageError(f"cannot read {path}: {problem.strerror}") from problem
-    return _lines(file)
+    return _lines(file, str(path))
 
 
-def _lines(file: Any) -> Generator[str, None, None]:
+def _lines(file: Any, name: str) -> Generator[str, None, None]:
     with file:
-        yield from file
+        yield from lines_of(file, name)

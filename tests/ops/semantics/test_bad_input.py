@@ -125,6 +125,38 @@ def test_sizes_of_a_product_that_the_run_gets_wrong(target, sizes):
     assert stopped(k, dict(zip("mkn", sizes, strict=True))) == "PTO6004"
 
 
+@pytest.mark.parametrize("target", ["a2a3", "a5"])
+def test_a_vector_of_two_rows(target):
+    """A tgemv multiplies one row: a valid extent that only the run knows may be no other."""
+    k = Kernel(target)
+    m, depth = (k.arg(v, "index") for v in "mk")
+    nz = {"blayout": "col_major", "slayout": "row_major"}
+    left = k.dynamic("left", "f16", 16, 32, (m, depth), loc="left", **nz)
+    right = k.tile("right", "f16", 32, 16, layout="zn", loc="right")
+    acc = k.tile("acc", "f32", 16, 16, layout="nz", fractal=1024, loc="acc", valid=(1, 16))
+    k.op("pto.tgemv", [left, right], [acc])
+    assert stopped(k, {"m": 2, "k": 32}) == "PTO6301"
+    k.run({"m": 1, "k": 32}, uninit="zero")
+
+
+def test_a_view_of_memory_on_chip(cli, tmp_path):
+    """A tensor view is of global memory: the run stops where its pointer is not, and `check` says so."""
+    path = tmp_path / "k.pto"
+    path.write_text(VIEW)
+    for command in ("check", "run"):
+        outcome = cli(command, path)
+        assert outcome.code == (1 if command == "check" else 4)
+        assert "PTO6002" in outcome.err
+
+
+VIEW = """func.func @k(%x: !pto.ptr<f32, vec>) {
+  %c1 = arith.constant 1 : index
+  %v = pto.make_tensor_view %x, shape = [%c1, %c1], strides = [%c1, %c1] : !pto.tensor_view<1x1xf32>
+  return
+}
+"""
+
+
 @pytest.mark.parametrize("length", [0, 63, -64])
 @pytest.mark.parametrize("target", ["a2a3", "a5"])
 def test_a_run_length_that_only_the_run_knows(target, length):
