@@ -163,33 +163,8 @@ def _reader(source: Source) -> Any:
             raise CppError(at, f"macros expand to more than {MOST_ON_THE_WAY:,} words")
         return found
 
-    include, read, begins = reader.include, [0], 0
-
-    def included(tokens: Any, original: Any) -> Any:
-        nonlocal begins
-        if tokens and not reader.temp_path[1:]:
-            begins = _line_start(source, tokens[0].lineno)
-        return include(tokens, original)
-
-    def opened(_: bool, path: str) -> io.StringIO:
-        """The text of an included file. Raises OSError for one that is not there."""
-        if not Path(path).exists():
-            raise FileNotFoundError(path)
-        if len(reader.temp_path) > _DEEPEST_FILE or len(read) > MOST_FILES:
-            raise CppError(begins, "files include one another without end")
-        folder = Path(source.name).resolve().parent
-        if not current().trusts and not Path(path).resolve().is_relative_to(folder):
-            raise CppError(begins, f"{path} is not below the kernel's folder (--untrusted)")
-        try:
-            text = read_text(Path(path))
-        except UsageError as problem:
-            raise CppError(begins, str(problem)) from problem
-        read.append(read[-1] + len(text))
-        if read[-1] > current().file_size:
-            raise CppError(begins, "the included files are larger than a file may be")
-        return io.StringIO(text)
-
-    reader.include, reader.on_file_open = included, opened
+    includes = _Includes(source, reader)
+    reader.include, reader.on_file_open = includes.included, includes.opened
     reader.line_directive = None
     reader.on_include_not_found = leave_out
     reader.on_unknown_macro_in_defined_expr = lambda _: False
@@ -199,6 +174,42 @@ def _reader(source: Source) -> Any:
     reader.on_directive_unknown = unknown
     reader.expand_macros = expanded
     return reader
+
+
+class _Includes:
+    """The files that a file includes: so many, so deep and so large at most, and none that never
+    ends; a stranger's kernel has those of its own folder."""
+
+    def __init__(self, source: Source, reader: Any) -> None:
+        self._source, self._reader, self._include = source, reader, reader.include
+        self._begins, self._count, self._size = 0, 0, 0
+
+    def included(self, tokens: Any, original: Any) -> Any:
+        """Take the place of an `#include` of the file itself, and expand it."""
+        if tokens and not self._reader.temp_path[1:]:
+            self._begins = _line_start(self._source, tokens[0].lineno)
+        return self._include(tokens, original)
+
+    def opened(self, _: bool, path: str) -> io.StringIO:
+        """The text of an included file. Raises OSError for one that is not there, CppError for one
+        that may not be read."""
+        file = Path(path)
+        if not file.exists():
+            raise FileNotFoundError(path)
+        self._count += 1
+        if len(self._reader.temp_path) > _DEEPEST_FILE or self._count > MOST_FILES:
+            raise CppError(self._begins, "files include one another without end")
+        folder = Path(self._source.name).resolve().parent
+        if not current().trusts and not file.resolve().is_relative_to(folder):
+            raise CppError(self._begins, f"{path} is not below the kernel's folder (--untrusted)")
+        try:
+            text = read_text(file)
+        except UsageError as problem:
+            raise CppError(self._begins, str(problem)) from problem
+        self._size += len(text)
+        if self._size > current().file_size:
+            raise CppError(self._begins, "the included files are larger than a file may be")
+        return io.StringIO(text)
 
 
 _IGNORED = ("pragma", "warning", "line")
