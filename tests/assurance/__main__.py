@@ -1,6 +1,6 @@
 """`python -m tests.assurance [--write]`: the page of the manual that says how ptosim is tested.
 
-Made from what the tree has (counted) and from `runs.toml` (what was measured once, with its date)."""
+Made in CI, from what the tree has (counted) and from `runs.toml` (what was measured once, with its date)."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ RUNS = TREE / "tests/assurance/runs.toml"
 _HEAD = """# How it is tested
 
 This page is made by `python -m tests.assurance --write` from the tree and from the record of long runs; the
-gate refuses one that is out of date.
+gate makes it anew, and tests refuse one that says something else of promises and runs.
 
 ## Promises, and what breaks if one is not kept
 
