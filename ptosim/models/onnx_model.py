@@ -65,15 +65,23 @@ def load(path: str | Path) -> Graph:
 def read(path: str | Path) -> ModelProto:
     """Return the model of a file, unchecked.
 
-    Raises UsageError if the file cannot be read or the package is missing, ProgramError if it holds
-    no model.
+    Data that it keeps in other files are in its folder or below. Raises UsageError if the file
+    cannot be read or the package is missing, ProgramError if it holds no model, or its data are not
+    there.
     """
     onnx = package()
     data = read_bytes(Path(path))
     try:
-        return onnx.load_model_from_string(data)
+        model = onnx.load_model_from_string(data)
     except Exception as problem:  # protobuf's own exceptions
         raise _broken(f"{path} is not an ONNX model: {problem}") from problem
+    from onnx.external_data_helper import load_external_data_for_model
+
+    try:
+        load_external_data_for_model(model, str(Path(path).parent))
+    except Exception as problem:  # of a place outside of the folder too
+        raise _broken(f"data of {path} in another file cannot be read: {problem}") from problem
+    return model
 
 
 def package() -> ModuleType:

@@ -150,7 +150,9 @@ class _Looks:
 
 def _at_once(program: Program) -> Outcome:
     with _set((batches, "FEWEST", 2), (batches, "WORTH", 0), (tile_loops, "FEWEST", 1)):
-        return program.outcome(sanitize="none")
+        found = program.outcome(sanitize="none")
+    # What stopped it is told with what the sanitizers had found until then.
+    return found._replace(why=program.plain.why) if found.ended == "stopped" else found
 
 
 def _retired(program: Program) -> Outcome | None:
@@ -186,10 +188,13 @@ def _expanded(program: Program) -> Outcome | None:
     if program.plain.ended != "ended":
         return None
     try:
-        text = expand(program.source, program.case.target, program.case.compat).text
+        text = expand(program.source, program.loaded.target, program.case.compat).text
     except PtosimError:
         return None  # for another target, or not written as vector instructions
-    return program.rewritten(text)
+    found = program.rewritten(text)
+    # A tile that is an argument is an output if an operation may write it, which pointers hide.
+    both = {n: a for n, a in program.plain.outputs.items() if n not in found.outputs}
+    return found._replace(outputs={**both, **found.outputs})
 
 
 def _elsewhere(program: Program) -> Outcome:

@@ -252,6 +252,33 @@ def test_what_a_kernel_includes(cli, tmp_path, text, told) -> None:
         assert not ptosim.check(path)  # by its owner
 
 
+@pytest.mark.parametrize("place", ["beside.bin", "../outside.bin", "/dev/zero", "missing.bin"])
+def test_data_of_a_model_are_beside_it(tmp_path, monkeypatch, place) -> None:
+    """Whatever the folder of the caller is: a model takes data of its own folder, and no others."""
+    onnx = pytest.importorskip("onnx")
+    from ptosim.ground.diagnostics.model import ProgramError
+    from ptosim.models.onnx_model import load
+
+    folder = tmp_path / "model"
+    folder.mkdir()
+    for file in (folder / "beside.bin", tmp_path / "outside.bin"):
+        file.write_bytes(np.arange(16, dtype=np.float32).tobytes())
+    weights = onnx.TensorProto(
+        name="w", data_type=1, dims=[4, 4], data_location=onnx.TensorProto.EXTERNAL
+    )
+    weights.external_data.add(key="location", value=place)
+    ends = [onnx.helper.make_tensor_value_info(name, 1, [1, 4]) for name in "xy"]
+    product = onnx.helper.make_node("MatMul", ["x", "w"], ["y"])
+    graph = onnx.helper.make_graph([product], "g", ends[:1], ends[1:], [weights])
+    (folder / "m.onnx").write_bytes(onnx.helper.make_model(graph).SerializeToString())
+    monkeypatch.chdir(tmp_path)
+    if place == "beside.bin":
+        assert load(folder / "m.onnx").constants["w"][3, 3] == 15
+        return
+    with pytest.raises(ProgramError, match=r"data of .* cannot be read"):
+        load(folder / "m.onnx")
+
+
 def _peak(*words: object, stdin: int | None = None) -> tuple[int, int, str]:
     """Exit code, highest memory in MiB and words of a command, measured from outside."""
     code = (
