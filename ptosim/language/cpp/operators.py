@@ -84,6 +84,38 @@ class Operators(Structs):
             return self.call_with(free, None, [a, b], node)
         return super().binary(op, a, b, node)
 
+    def library_call(self, word: str, targs: list[Any], args: list[Any], node: Any) -> Any:
+        """Call a function by a name that is not known here; where its first argument is an object,
+        it may be one of the namespace of its struct."""
+        plain = args[:1] if args and args[0].type == "identifier" else []
+        held = self.scope.find(text(plain[0])) if plain else None
+        owner = held.value if isinstance(held, Cell) else held
+        if isinstance(owner, Struct) and isinstance(owner.type, StructType):
+            found = owner.type.scope.find(word)
+            if isinstance(found, Overloads):
+                return self.call(found, targs or None, args, node)
+        return super().library_call(word, targs, args, node)
+
+    def _s_for_range_loop(self, node: Any) -> None:
+        """`for (auto v : object)`: from its `begin()` to its `end()`, where these are known."""
+        whole = self.ev(field_of(node, "right"))
+        name = name_node(field_of(node, "declarator"))
+        has_ends = isinstance(whole, Struct) and isinstance(whole.type, StructType)
+        if not has_ends or name is None or self._find_method(whole.type, "begin") is None:
+            return super()._s_for_range_loop(node)
+        at = self.copied(self.member_call(whole, "begin", [], [], node))
+        end = self.member_call(whole, "end", [], [], node)
+        while self.known(self.truth(self.binary("!=", at, end, node), node), node, "the end"):
+            self.step(node)
+            with self.scoped() as scope:
+                value = self.operated("*", at, [], node)
+                scope.names[text(name)] = self.cell(value, getattr(value, "type", None))
+                left = self._followed_round(field_of(node, "body"))
+            if self.known(left, node, "whether the loop is left"):
+                return None
+            self.operated("++", at, [], node)
+        return None
+
     def num(self, value: Any, node: Any) -> Num:
         """Return a value that must be a number; an object may say which one it is."""
         return super().num(self.as_number(value, node), node)

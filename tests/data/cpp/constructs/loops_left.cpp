@@ -1,4 +1,4 @@
-// want: y = x + 3 + 2 + 14 + 2 + 8 + 9 + 4
+// want: y = x + 3 + 2 + 14 + 2 + 8 + 9 + 4 + 6 + 3
 #include <pto/pto-inst.hpp>
 using namespace pto;
 // What leaves a loop neither counts nor asks its condition again.
@@ -8,6 +8,15 @@ struct It {
     AICORE bool operator!=(const It& o) const { return i != o.i; }
     AICORE int operator*() const { return i; }
 };
+struct Range {
+    int n;
+    AICORE It begin() const { return It{0}; }
+    AICORE It end() const { return It{n}; }
+};
+namespace apart {
+struct Own { int v; };
+AICORE inline int of(const Own& own) { return own.v; }
+}
 struct Held { It it; AICORE It* operator->() { return &it; } AICORE Held& operator=(int n) { it.i = n; return *this; } };
 template <typename D> struct Base { D v = 2; AICORE D get() { return v; } };
 template <typename D> struct Derived : public Base<D> { AICORE D two() { return this->v + Base<D>::get(); } };
@@ -27,6 +36,12 @@ __global__ AICORE void k(__gm__ float *y, __gm__ float *x) {
     while (taken < n--) { taken += 100; }            // 8
     int stepped = 0;
     for (It a{2}; a != It{5}; ++a) stepped += *a;    // 9
+    for (auto v : Range{9}) {                        // 0 + 1 + 2 + 3
+        if (v == 4) break;
+        stepped += v;
+    }
+    apart::Own own{3};
+    stepped += of(own);                              // 3
     Held held{{1}};
     held = 0;
     Derived<float> derived;
