@@ -69,6 +69,27 @@ def counted(op: Operation | None) -> Counted | None:
     return Counted(test, variable, op.bound["init"][at], upper, step, more)
 
 
+def carried_gains(op: Operation | None) -> dict[int, Operand]:
+    """Return what each round of a counted loop adds to the values that it carries: of those by
+    number to which it adds the same."""
+    if op is None or not (op.has("loop") and op.has("counted")):
+        return {}
+    (block,) = op.regions[0].blocks
+    inside = {id(v) for v in block.values}
+    inside |= {id(v) for each in op.walk() if each is not op for v in each.results}
+    found: dict[int, Operand] = {}
+    yielded = block.ops[-1].bound.get("values") or [] if block.ops else []
+    for number, (held, then) in enumerate(zip(block.values[1:], yielded, strict=False)):
+        gain = _maker(block.ops, then)
+        if gain is None or word_of(gain)[0] != "add":
+            continue
+        sides = gain.bound["lhs"], gain.bound["rhs"]
+        other = next((b for a, b in (sides, sides[::-1]) if a.value is held), None)
+        if other is not None and id(other.value) not in inside:
+            found[number] = other
+    return found
+
+
 def _maker(ops: Sequence[Operation], operand: Operand) -> Operation | None:
     return next((op for op in ops if any(v is operand.value for v in op.results)), None)
 

@@ -164,9 +164,20 @@ class Computed(Form):
 
 
 class Round(Form):
-    """The variable of a loop in one of its rounds."""
+    """The variable of a loop in one of its rounds: it begins with `first` and gains `gain` in each,
+    as a value does that is carried from round to round (`Carried`)."""
 
     __slots__ = ("lower", "number", "step", "upper")
+
+    @property
+    def first(self) -> Any:
+        """What it is in the first round."""
+        return self.lower
+
+    @property
+    def gain(self) -> Any:
+        """What each round adds."""
+        return self.step
 
     def __init__(self, now: Any, lower: Any, upper: Any, step: Any, number: int) -> None:
         super().__init__(now, (lower, upper, step))
@@ -183,21 +194,63 @@ class Round(Form):
         number, is_last = self.number, env.is_last
         if not (env.is_last or env.is_inside):
             at = number + env.later
-            return (lambda lower, step: lower + step * at), (self.lower, self.step)
+            return (lambda first, gain: first + gain * at), (self.first, self.gain)
 
-        def inside(lower: Any, step: Any, upper: Any) -> Any:
-            rounds = -(-(upper - lower) // step) if step > 0 else 0
+        def inside(first: Any, gain: Any, lower: Any, step: Any, upper: Any) -> Any:
+            rounds = rounds_of(lower, upper, step)
             if rounds <= number:
                 raise NoRound
-            return lower + step * (rounds - 1 if is_last else number)
+            return first + gain * (rounds - 1 if is_last else number)
 
-        return inside, (self.lower, self.step, self.upper)
+        return inside, (self.first, self.gain, self.lower, self.step, self.upper)
 
     def parts(self) -> Iterator[Any]:
         yield from (self.lower, self.upper, self.step)
 
     def likeness(self, of: Callable[[Any], int]) -> tuple[Any, ...]:
         return Round, self.number, *map(of, self.parts())
+
+    def at_the_end(self, now: Any) -> Form:
+        """Return what it is when the loop is over."""
+        parts = self.first, self.gain, self.lower, self.step, self.upper
+        return Computed(now, _after_rounds, parts)
+
+
+class Carried(Round):
+    """A value that a loop carries from round to round, and adds the same to in each."""
+
+    __slots__ = ("begin", "more")
+
+    def __init__(self, now: Any, begin: Any, more: Any, of: Round) -> None:
+        super().__init__(now, of.lower, of.upper, of.step, of.number)
+        own = [part for part in (begin, more) if isinstance(part, Form)]
+        self.own = frozenset().union(*(part.own for part in own))
+        self.symbols |= frozenset().union(*(part.symbols for part in own))
+        self.depth = max([self.depth, *(1 + part.depth for part in own)])
+        self.begin, self.more = begin, more
+
+    @property
+    def first(self) -> Any:
+        return self.begin
+
+    @property
+    def gain(self) -> Any:
+        return self.more
+
+    def after(self, now: Any) -> Round:
+        return Carried(now, self.begin, self.more, super().after(now))
+
+    def parts(self) -> Iterator[Any]:
+        yield from (self.begin, self.more, *super().parts())
+
+
+def rounds_of(lower: int, upper: int, step: int) -> int:
+    """Return how many rounds a loop makes."""
+    return max(0, -(-(upper - lower) // step)) if step > 0 else 0
+
+
+def _after_rounds(first: int, gain: int, lower: int, step: int, upper: int) -> int:
+    return first + gain * rounds_of(lower, upper, step)
 
 
 class _Plan:

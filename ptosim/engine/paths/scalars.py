@@ -13,11 +13,12 @@ from typing import Any
 from ptosim.engine.core.bound import DecodedProgram, Inst, Kind
 from ptosim.engine.core.runners import form_of
 from ptosim.engine.core.symbolic import Unknowns
-from ptosim.engine.paths.flow import Counted, counted
+from ptosim.engine.paths.flow import Counted, carried_gains, counted
 from ptosim.engine.paths.forms import (
     CANNOT,
     DATA,
     Assignment,
+    Carried,
     Computed,
     Decision,
     Env,
@@ -161,7 +162,11 @@ class Scalars(Unknowns):
     ) -> Callable[[Any], Any]:
         half, copy = self._half, self._copy(inst, taken, given)
         _, variable, upper, *_ = form_of(program.insts[inst.pc + 1].run) or ("", 0, 0)
-        lower = taken[0]
+        lower, carried = taken[0], given[1:]
+        gains = [
+            (carried[n], gain.const if gain.value is None else program.slots[gain.value], gain)
+            for n, gain in carried_gains(inst.op).items()
+        ]
 
         def start(slots: list[Any]) -> None:
             for slot in (lower, upper, step):
@@ -169,7 +174,11 @@ class Scalars(Unknowns):
             copy(slots)
             if any(slots[half + s] is not None for s in (lower, upper, step)):
                 first, end, gain = (part_of(slots, half, s) for s in (lower, upper, step))
-                slots[half + variable] = Round(slots[variable], first, end, gain, 0)
+                made = slots[half + variable] = Round(slots[variable], first, end, gain, 0)
+                for slot, more, operand in gains:
+                    more = part_of(slots, half, more) if operand.value is not None else more
+                    held = part_of(slots, half, slot)
+                    slots[half + slot] = Carried(slots[slot], held, more, made)
                 self._asked(inst, slots, step)
 
         return start
@@ -180,10 +189,11 @@ class Scalars(Unknowns):
         half, copy = self._half, self._copy(inst, taken, given)
 
         def advance(slots: list[Any]) -> None:
-            before = slots[half + variable]
+            before = [(slot, slots[half + slot]) for slot in (variable, *given)]
             copy(slots)
-            if before is not None:
-                slots[half + variable] = before.after(slots[variable])
+            for slot, form in before:
+                if slot == variable or isinstance(form, Carried):
+                    slots[half + slot] = form and form.after(slots[slot])
 
         return advance
 
@@ -193,8 +203,16 @@ class Scalars(Unknowns):
         """A copy. A loop with a condition makes one at its start, into a round, for the next one,
         and when it is left: then a variable that counts is what its rounds made of it."""
         half, copy, loop = self._half, self._copy(inst, *moved), counted(inst.op)
+
+        def left(slots: list[Any]) -> None:
+            copy(slots)
+            for slot in moved[1]:
+                if isinstance(slots[half + slot], Round):
+                    slots[half + slot] = slots[half + slot].at_the_end(slots[slot])
+
         if loop is None:
-            return copy
+            is_end = inst.op is not None and inst.op.has("loop") and inst.op.has("counted")
+            return left if is_end else copy
         variable = program.slots[loop.variable]
         first, leave = (next(i.pc for i in insts if i.op is inst.op)
                         for insts in (program.insts, reversed(program.insts)))  # fmt: skip
@@ -219,14 +237,6 @@ class Scalars(Unknowns):
             upper = _end(upper, loop)
             if any(isinstance(part, Form) for part in (lower, upper, step)):
                 slots[half + variable] = Round(slots[variable], lower, upper, step, 0)
-
-        def left(slots: list[Any]) -> None:
-            copy(slots)
-            for slot in moved[1]:
-                form = slots[half + slot]
-                if isinstance(form, Round):
-                    parts = form.lower, form.upper, form.step
-                    slots[half + slot] = Computed(slots[slot], _after_rounds, parts)
 
         return left if inst.pc == leave else start if variable in moved[1] else copy
 
@@ -337,10 +347,6 @@ class Scalars(Unknowns):
             return following
 
         return choose
-
-
-def _after_rounds(lower: int, upper: int, step: int) -> int:
-    return lower + step * max(0, -(-(upper - lower) // step)) if step > 0 else lower
 
 
 def _counting(form: Computed, loop: Counted) -> Form:

@@ -145,8 +145,10 @@ class Requirement:
 
     def _as_sides(self) -> str:
         """With what is added on each side of the sign: `8*block + 8 <= n`."""
-        limit, sign = (self.high, 1) if self.high is not None else (self.low, -1)
-        assert limit is not None
+        ends = ((self.high, 1), (self.low, -1))
+        return " and ".join(self._side(limit, sign) for limit, sign in ends if limit is not None)
+
+    def _side(self, limit: int, sign: int) -> str:
         sides: tuple[list[str], list[str]] = ([], [])
         for name, count in self.terms.items():
             sides[count * sign < 0].append(_times(abs(count), name))

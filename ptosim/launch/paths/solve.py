@@ -335,9 +335,8 @@ def linear_of(part: Any, deep: int = 0) -> Linear:
         return Linear({part: 1}, 0)
     made = None
     if isinstance(part, Round):
-        step = linear_of(part.step, deep + 1)
-        lower = linear_of(part.lower, deep + 1)
-        made = lower.plus(step, part.number)
+        made = linear_of(part.first, deep + 1)
+        made = made.plus(linear_of(part.gain, deep + 1), part.number)
     elif isinstance(part, Computed):
         made = _computed(part, deep + 1)
     return Linear({part: 1}, 0) if made is None else made

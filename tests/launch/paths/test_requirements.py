@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 import ptosim
-from tests.launch.paths.kernels import PART, TILE, VIEW, kernel
+from tests.launch.paths.kernels import PART, RACE, TILE, VIEW, kernel
 
 VALID = TILE.replace("v_row=16", "v_row=?")
 PARTS = PART.replace("16x64", "?x64")
@@ -183,3 +183,34 @@ def test_rounds_that_begin_late_and_take_steps_are_asked():
     assert made["text"] == "n <= 257"
     found = ptosim.check(kernel(view + body.format("m"), ARGS), sync="manual")
     assert [each["symbols"] for each in found.coverage[0]["unsaid"]] == [["m", "n"]]
+
+
+def test_what_a_loop_adds_up_is_asked_and_decides():
+    """A row that each round moves by 64 is a sum of the rounds, in the loop and after it: no number
+    of them that leaves the view is a fault of the kernel, and 50 rounds are found by what is
+    compared after them."""
+    rows, part = VIEW.replace("16x64", "?x64"), "!pto.partition_tensor_view<16x64xf32>"
+    before = "%many = arith.constant 4096 : index\n"
+    before += (
+        f"%v = pto.make_tensor_view %x, shape = [%many, %c64], strides = [%c64, %c1] : {rows}\n"
+    )
+    loop = "%r = scf.for %i = %c0 to %n step %c1 iter_args(%a = %c0) -> (index) {{\n{0}\n"
+    loop += "%b = arith.addi %a, %c64 : index\nscf.yield %b : index\n}}\n{1}"
+    window = f"%w = pto.partition_view %v, offsets = [%{{0}}, %c0], sizes = [%c16, %c64] : {rows} -> {part}\n"
+    for lines, most in (
+        (loop.format(window.format("a"), ""), 64),
+        (loop.format("", window.format("r")), 63),
+    ):
+        found = ptosim.check(kernel(before + lines), sync="manual")
+        assert [r["text"] for r in found.requirements] == [f"n <= {most}"]
+        assert not [d for d in found if d.is_error]
+    test = "%k = arith.constant 3200 : index\n%c = arith.cmpi eq, %r, %k : index\n"
+    wrong = f"{test}scf.if %c {{\n{RACE}\n}}"
+    (race,) = [d for d in ptosim.check(kernel(loop.format("", wrong)), sync="manual") if d.is_error]
+    assert (race.code, race.witness) == ("PTO5201", {"n": 50})
+
+
+def test_both_ends_of_a_difference_are_told():
+    rows = "%r = arith.subi %n, %m : index"
+    (made,) = ptosim.check(kernel(tile(rows), ARGS), sync="manual").requirements
+    assert made["text"] == "m <= n and n <= m + 16"
