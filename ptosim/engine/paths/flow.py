@@ -3,7 +3,7 @@ condition that count their rounds."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from typing import Any
 
 from ptosim.engine.core.bound import DecodedProgram, Inst, Kind
@@ -16,6 +16,8 @@ from ptosim.ops.scalar.numbers import word_of
 
 NO_REPEAT = "its rounds do not repeat"
 ADDRESSES, DECIDES = "the addresses of line", "what is read in its rounds decides in line"
+CURVED = "what does not move evenly decides in line"
+ADDS_UP = "what its rounds carry is used after them in line"
 """Why a loop is not proven for every number of rounds; lines follow the others."""
 OF_CORE = (SLOT_BLOCK, SLOT_BLOCK_NUM)
 """What an operation that tells where it runs reads."""
@@ -88,6 +90,26 @@ def carried_gains(op: Operation | None) -> dict[int, Operand]:
         if other is not None and id(other.value) not in inside:
             found[number] = other
     return found
+
+
+def added_up(program: DecodedProgram, head: Inst, moves: Callable[[int], bool]) -> Inst | None:
+    """Return what uses, after a loop, a value that its rounds carry and that `moves` with them, if
+    something does: of one to which each round adds the same, its form says what it is."""
+    op = head.op
+    if op is None or not op.has("loop"):
+        return None
+    known, loop, blocks = carried_gains(op), counted(op), [r.blocks[0] for r in op.regions]
+    if len(blocks) == 2:
+        passed = [operand.value for operand in blocks[0].ops[-1].bound["values"]]
+        pairs = [(v, r) for v, r in zip(passed, op.results, strict=False)
+                 if loop is None or v is not loop.variable]  # fmt: skip
+    else:
+        held = zip(blocks[0].values[1:], op.results, strict=False)
+        pairs = [pair for n, pair in enumerate(held) if n not in known]
+    slots = program.slots
+    wanted = {slots[r] for v, r in pairs if v in slots and r in slots and moves(slots[v])}
+    users = (i for i in program.insts if i.op is not op and i.op is not None)
+    return next((i for i in users if not wanted.isdisjoint(sources_of(program, i))), None)
 
 
 def _maker(ops: Sequence[Operation], operand: Operand) -> Operation | None:

@@ -19,9 +19,12 @@ from ptosim.engine.core.engine import Engine
 from ptosim.engine.core.runners import form_of
 from ptosim.engine.paths.flow import (
     ADDRESSES,
+    ADDS_UP,
+    CURVED,
     DECIDES,
     NO_REPEAT,
     Flow,
+    added_up,
     counted,
     is_inside,
     reached_from,
@@ -323,7 +326,10 @@ class ProvenLoops(FollowedLoops):
         if self.trials and inst.kind is Kind.BRANCH:
             trial = self.trials[-1]
             line, _ = self._place(inst)
-            self._why[trial.core, trial.number] = f"{DECIDES} {line}"
+            is_read = not self._read_in(trial.number).isdisjoint(
+                sources_of(self.engine.program, inst)
+            )
+            self._why[trial.core, trial.number] = f"{DECIDES if is_read else CURVED} {line}"
         return super().pass_by(core, inst)
 
     def _begin(self, core: Core, number: int, states: Any, rounds: int) -> None:
@@ -369,6 +375,14 @@ class ProvenLoops(FollowedLoops):
             self.give_up()
             return
         *_, moving = repeated
+        values = trial.values[trial.core]
+        user = added_up(
+            self.engine.program, self._heads[trial.number], lambda slot: moves(values[slot])
+        )
+        if user is not None:
+            self._why[key] = f"{ADDS_UP} {self._place(user)[0]}"
+            self.give_up()
+            return
         pair = self._meeting(moving)
         if pair is not None:
             self._why[key] = _addresses({self._line(window) for window in pair})

@@ -340,7 +340,7 @@ def _asked(explored: Explored) -> list[_Asked]:
             is_later = (in_rounds, context) in known and _is_later(limit)
             if (same, context) in known or is_later:
                 continue
-            (others if known else first).append(_Asked(limit, run, (pc, in_rounds)))
+            (others if known else first).append(_Asked(limit, run, (pc, in_rounds, context)))
             known |= {(same, context), (in_rounds, context)}
     return (first + others)[:MOST_BOUNDS]
 

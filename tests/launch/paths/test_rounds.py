@@ -9,7 +9,7 @@ from __future__ import annotations
 import pytest
 
 import ptosim
-from tests.launch.paths.kernels import LOAD, ORDERED, PART, STORE, TILE, VIEW, WORD, kernel
+from tests.launch.paths.kernels import LOAD, ORDERED, PART, RACE, STORE, TILE, VIEW, WORD, kernel
 
 FREE = "pto.set_flag[<PIPE_MTE3>, <PIPE_MTE2>, <EVENT_ID0>]"
 TAKEN = "pto.wait_flag[<PIPE_MTE3>, <PIPE_MTE2>, <EVENT_ID0>]"
@@ -243,3 +243,40 @@ def test_a_loop_that_asks_again_ends_some_time():
     assert (made["open"], made["trips"]) == ([], "0..3")
     assert "d[2], time 2" in made["assumed"]
     assert not faults(checked(conditioned(POLLED, f"{ORDERED}\n{FENCE}")))
+
+
+CARRIED = """%r = scf.for %i = %c0 to %n step %c1 iter_args(%a = %c0) -> (index) {{
+%k = arith.constant 3 : index
+{0}
+scf.yield %b : index
+}}
+%k30 = arith.constant {1} : index
+%c = arith.cmpi eq, %r, %k30 : index
+scf.if %c {{
+{2}
+}}"""
+
+
+@pytest.mark.parametrize(
+    ("carried", "number", "rounds"),
+    [
+        ("%p = arith.remui %i, %c2 : index\n%b = arith.addi %a, %p : index", 30, 60),
+        ("%o = arith.addi %a, %c1 : index\n%b = arith.remui %o, %k : index", 2, 5),
+    ],
+)
+def test_what_rounds_carry_unevenly_is_not_claimed_after_them(carried, number, rounds):
+    """What each round adds, or leaves, is not the same: after the loop it decides, and no form says
+    after how many rounds it is what."""
+    body = CARRIED.format(carried, number, RACE)
+    assert "PTO5201" in faults(checked(body, args={"n": rounds}))
+    made = coverage(body)
+    assert made["trips"] != "proven"
+    assert made["loops"][0]["why"].startswith("what its rounds carry is used after them in line")
+
+
+def test_what_is_no_straight_line_is_not_said_to_be_read():
+    """The square of the round decides: nothing is read."""
+    square = "%p = arith.muli %i, %i : index\n%k = arith.constant 169 : index\n"
+    square += "%c = arith.cmpi eq, %p, %k : index\n"
+    made = coverage(loop(f"{square}scf.if %c {{\n{RACE}\n}}\n{FENCE}"))
+    assert made["loops"][0]["why"].startswith("what does not move evenly decides in line")
