@@ -557,6 +557,8 @@ SECOND = [
                   flag("V", "MTE2", 0, ["wait"])), None),
     ("A27", "a5", (CLEAR, flag("V", "S"), PUT, flag("V", "MTE3"), STORE), "PTO5201"),
     (None, "a5", (CLEAR, flag("V", "S"), PUT, flag("S", "MTE3"), STORE), None),
+    ("A06", "a5", (CLEAR, flag("V", "S"), PUT, ABS), "PTO5201"),
+    (None, "a5", (CLEAR, flag("V", "S"), PUT, flag("S", "V"), ABS), None),
     ("A06", "a3", (LOAD, flag("MTE2", "V"), PUT, flag("S", "MTE3"), STORE), "PTO5203"),
     (None, "a3", (LOAD, flag("MTE2", "S"), PUT, flag("S", "MTE3"), STORE), None),
     ("A24", "a3", (LOAD, flag("MTE2", "V"), flag("S", "V", 0, ["set"]), DIVIDE,

@@ -131,6 +131,11 @@ def rule_of(code: str, told: str) -> str | None:
     """Return the id of the rule that a finding tells, by its code and the words of its message,
     labels, notes and help, the longest first; None for most."""
     known = _by_code().get(code, ())
-    meant = [(len(word), id_) for id_, words in known for word in words if word in told]
+    meant = [
+        (len(word), id_)
+        for id_, words in known
+        for word in words
+        if all(part in told for part in word.split(" … "))
+    ]
     longest = max(meant, key=lambda pair: pair[0], default=None)
     return longest[1] if longest else next((id_ for id_, words in known if not words), None)
