@@ -98,8 +98,13 @@ def test_a_negative_extent_hangs_a_board(n, hangs):
     assert ("arith.maxsi" in (found.help or "")) is hangs
 
 
-def test_a_negative_size_of_a_window_says_the_boards_number():
-    assert catalog()["PTO6002"].boards == ("507014",)
+@pytest.mark.parametrize(("number", "codes"), [
+    ("507014", "PTO5006 PTO5040 PTO6002"), ("507015", "PTO6001"), ("507018", "PTO5216 PTO6001 PTO6460"),
+    ("507035", "PTO4353 PTO6026 PTO6027 PTO6430"), ("507046", "PTO5006"),
+])  # fmt: skip
+def test_findings_say_the_numbers_of_boards(number, codes):
+    """A30: time-outs, addresses that a cube core is given, bad indices, places in UB, the stream."""
+    assert all(number in catalog()[code].boards for code in codes.split())
 
 
 @pytest.mark.parametrize("size", ["%n40 nburst(%minus, ", "%minus nburst(%n1, "])
