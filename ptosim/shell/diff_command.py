@@ -45,6 +45,7 @@ from ptosim.shell.terminal import Terminal, write_file
 from ptosim.tools.search.prove import (
     FOR_ALL,
     REASSOCIATED,
+    REFUSED,
     UNEQUAL,
     Launched,
     Proof,
@@ -104,12 +105,17 @@ def diff(options: argparse.Namespace, terminal: Terminal) -> Report:
     found = difference(one, two, launching.tolerance(options))
     if not options.prove or one.is_rejected or two.is_rejected:
         return _report(found, ("A", "B"), options)
+    files = options.first, options.second
+    ranks = max(launching.choices(options, file).ranks or 1 for file in files)
+    if ranks > 1:
+        proof = Proof(REFUSED, f"a launch of {ranks} devices is not followed")
+        return _report(found, ("A", "B"), options, proof)
     if scalars:
         programs = _open(options, target, scalars)
         outside = _outside(programs, scalars, terminal)
         proof = _for_all(programs, scalars, options, terminal)
         return _report(found, ("A", "B"), options, proof, outside)
-    first, second = (_launched(options, file, target) for file in (options.first, options.second))
+    first, second = (_launched(options, file, target) for file in files)
     outside = _outside((first, second), {}, terminal)
     proof = judged_hard(first, second, prove(first, second, tolerance=options.tolerance))
     if options.certificate and proof.is_equal:

@@ -166,3 +166,10 @@ def test_equal_for_all_inputs_is_asked_for(cli, tmp_path):
     report = json.loads(cli("diff", path, tmp_path / "other.pto", *words).out)
     assert report["proof"]["verdict"] == "unequal"
     assert cli("diff", path, path, "--tolerance", "reassociated").code == 2
+
+
+def test_a_launch_of_several_devices_is_run_and_not_proven(cli):
+    done = cli("diff", "@model/expert_dispatch", "@model/expert_dispatch", "--prove")
+    assert done.code == 1
+    assert "values of y0@1: the same" in done.out
+    assert "a launch of 2 devices" in done.out

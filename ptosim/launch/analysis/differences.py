@@ -163,7 +163,8 @@ def look_at(choices: Choices, given: Mapping[str, Any] | None = None) -> Side:
         return side
     program = side.program = LoadedProgram(front, profile)
     entry = program.entry(choices.entry)
-    for space in memory_map(front, profile, entry, args).spaces:
+    named = {name: value for name, value in args.items() if "@" not in name}
+    for space in memory_map(front, profile, entry, named).spaces:
         side.spaces[space.space.name] = (space.high_water, space.space.safe)
     try:
         result = program.run(args, entry=entry, timing=False, **choices.run_options())
@@ -180,7 +181,8 @@ def look_at(choices: Choices, given: Mapping[str, Any] | None = None) -> Side:
         else:
             side.stop_code = problem.exit_code
     try:
-        side.cost = program.cost(entry=entry, args=args)
+        how = choices.run_options("block_num", "ranks")
+        side.cost = program.cost(entry=entry, args=args, **how)
     except BudgetError:
         raise
     except PtosimError as problem:
