@@ -314,14 +314,14 @@ FILES_OF_MEMORY: dict[str, tuple[str, tuple[str, ...], int, int]] = {
     "sparse": ("\0 300000000", ("check", "FILE"), 2, 600),
     "no end of a line": ("\0 300000000", ("judge", "FILE"), 2, 900),
     "text of 70 MB": ("pto.barrier\n 6000000", ("check", "FILE"), 3, 900),
-    "strings": ('func.func @a() attributes {x = "a"}\n 400000', ("check", "FILE"), 3, 4096),
-    "brackets": ("( 2000000", ("check", "FILE"), 3, 900),
-    "operations": ("pto.barrier <PIPE_ALL>\n 100000", ("check", "FILE"), 0, 4096),
-    "a large argument": (
-        '{"program": "VADD", "args": {"x": "zeros:f32:100000x60000"}}\n 1', ("judge", "FILE"), 1, 1400,
+    "strings": ('func.func @a() attributes {x = "a"}\n 20000', ("check", "FILE"), 3, 4096),
+    "brackets": ("( 200000", ("check", "FILE"), 3, 900),
+    "operations": ("pto.barrier <PIPE_ALL>\n 10000", ("check", "FILE"), 0, 4096),
+    "zeros that nobody reads": (
+        '{"program": "VADD", "args": {"x": "zeros:f32:100000x60000"}}\n 1', ("judge", "FILE"), 0, 1400,
     ),
-    "many jobs": ('{"text": "func.func @a() {", "args": {}}\n 3000', ("judge", "FILE"), 1, 900),
-    "nested tables": ("a = [[[[[[[[ 200000", ("quant", "plan", "FILE"), 2, 900),
+    "many jobs": ('{"text": "func.func @a() {", "args": {}}\n 300', ("judge", "FILE"), 1, 900),
+    "nested tables": ("a = [[[[[[[[ 100000", ("quant", "plan", "FILE"), 2, 900),
 }  # fmt: skip
 
 
@@ -455,3 +455,43 @@ def test_help_on_a_full_disk() -> None:
     line = f"'{sys.executable}' -m ptosim check --help >/dev/full"
     done = subprocess.run(["sh", "-c", line], capture_output=True, text=True, check=False)
     assert (done.returncode, "No space left" in done.stderr) == (2, True)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="limits of Linux")
+def test_a_part_of_a_run_is_bounded() -> None:
+    """So much more than there is now, then as before; without a number as it is."""
+    import resource
+
+    from ptosim.ground.confined import bounded
+
+    def most() -> int:
+        return resource.getrlimit(resource.RLIMIT_AS)[0]
+
+    before = most()
+    with bounded(1 << 30, margin=0):
+        pages = int(Path("/proc/self/statm").read_text().split()[0])
+        room = most() - pages * resource.getpagesize()
+        with pytest.raises(MemoryError):
+            bytearray(2 << 30)
+    assert abs(room - (1 << 30)) < 64 << 20
+    assert most() == before
+    with bounded(None):
+        assert most() == before
+
+
+def test_requests_of_a_server() -> None:
+    """A cancel needs nothing else; everything else needs its words."""
+    from ptosim.shell.serve.protocol import line_of, request_of
+
+    assert request_of(b'{"cancel": 1}') == {"cancel": 1}
+    assert request_of(b'{"argv": ["check", "x"]}') == {"argv": ["check", "x"]}
+    for line in (
+        b"{}",
+        b"[]",
+        b'{"argv": "x"}',
+        b'{"argv": ["a\\u0000"]}',
+        b'{"argv": [], "cwd": 1}',
+    ):
+        with pytest.raises(ValueError, match=r"argv|object|folder"):
+            request_of(line)
+    assert json.loads(line_of({"id": "\x9b"})) == {"id": "\x9b"}
