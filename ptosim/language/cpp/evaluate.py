@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
+from collections.abc import Callable
 from typing import Any
 
 from ptosim.language.cpp import library
@@ -60,6 +61,7 @@ _HEX = frozenset("xX")
 
 _MOST_CHOSEN = 64
 """Elements of an array among which a value of the run may choose."""
+_QUIET = ("arith.", "pto.ptrtoint", "pto.addptr", "pto.castptr", "pto.get_")
 _EXTENTS = {"RowMaskInternal": 0, "ColMaskInternal": 1}
 
 
@@ -247,17 +249,46 @@ class Expressions(Names):
         a = self.truth(first, node)
         if a.is_known and bool(a.const) != (op == "&&"):
             return Num(BOOL, bool(a.const))
-        b = self.truth(self.ev(right), node)
+        b = self.apart_of(lambda: self.truth(self.ev(right), node))
+        if b is None:  # what it does is only done where it is asked
+            made = self.cell(Num(BOOL, op == "||"), BOOL)
+            go = a if op == "&&" else self.negated(a)
+            self.branch(go, lambda: made.set(self.truth(self.ev(right), node)), None)
+            return made.value
         self.here(node)
         return self.both(op, a, b)
+
+    branch: Any
+
+    def apart_of(self, made: Callable[[], Any]) -> Any:
+        """Return what an expression is that may not be asked; None, and nothing of it is left, if
+        it changes a variable, or does more than to compute: a load may be outside of its buffer."""
+        mark, before, length = len(self.journal.entries), self.journal.count, len(self.make.ops)
+        cached = len(self.cache)
+        value = made()
+        is_quiet = all(op.name.startswith(_QUIET) for op in self.make.ops[length:])
+        outside = any(cell is None for cell, _ in self.journal.entries[mark:])
+        if is_quiet and not outside and not self.journal.written(mark, before):
+            return value
+        self.journal.undo(mark)
+        del self.make.ops[length:]
+        while len(self.cache) > cached:
+            self.cache.popitem()
+        return None
 
     def _e_conditional_expression(self, node: Any) -> Any:
         condition = self.truth(self.ev(field_of(node, "condition")), node)
         yes, no = field_of(node, "consequence"), field_of(node, "alternative")
         if condition.is_known:
             return self.lv(yes if condition.const else no)
-        a, b = self.ev(yes), self.ev(no)
+        both = self.apart_of(lambda: (self.ev(yes), self.ev(no)))
         self.here(node)
+        if both is None:
+            made = self.cell(None)
+            ways = [lambda n=n: made.set(self.num(self.ev(n), n)) for n in (yes, no)]
+            self.branch(condition, *ways)
+            return made.value
+        a, b = both
         if isinstance(a, Tile) and isinstance(b, Tile):
             return self.chosen_tile(condition, a, b, node)
         if isinstance(a, Member) and isinstance(b, Member) and a == b:
