@@ -61,7 +61,6 @@ _HEX = frozenset("xX")
 
 _MOST_CHOSEN = 64
 """Elements of an array among which a value of the run may choose."""
-_QUIET = ("arith.", "pto.ptrtoint", "pto.addptr", "pto.castptr", "pto.get_")
 _EXTENTS = {"RowMaskInternal": 0, "ColMaskInternal": 1}
 
 
@@ -266,7 +265,8 @@ class Expressions(Names):
         mark, before, length = len(self.journal.entries), self.journal.count, len(self.make.ops)
         cached = len(self.cache)
         value = made()
-        is_quiet = all(op.name.startswith(_QUIET) for op in self.make.ops[length:])
+        done = self.make.ops[length:]
+        is_quiet = all(op.result_tokens and "load" not in op.name for op in done)
         outside = any(cell is None for cell, _ in self.journal.entries[mark:])
         if is_quiet and not outside and not self.journal.written(mark, before):
             return value
