@@ -203,8 +203,9 @@ def check_source(
             _mend_followed(checked, following.again)
         if contract:
             _contracts(checked, program, entries, args)
-        if redundant and front.sync == "manual":
-            _judge_sync(checked, program, entries, args)
+        if redundant:
+            judged = [n for n in entries if front.sync == "manual" or _has_barriers(front, n)]
+            _judge_sync(checked, program, judged, args)
     return checked
 
 
@@ -305,6 +306,14 @@ def _mend_followed(checked: Checked, again: Callable[[Source], list[Diagnostic]]
     checked.findings = with_cures_of_followed(checked.front.source, checked.findings, again)
 
 
+def _has_barriers(front: Front, name: str) -> bool:
+    """True if a function into which flags are inserted has barriers, and tells nobody of its work:
+    what is inserted orders the rest."""
+    ops = front.resolved.functions[name].ops
+    is_alone = not any(op.traits & {"signals", "waits", "publishes", "call"} for op in ops)
+    return is_alone and any(op.has("barrier") for op in ops)
+
+
 def _judge_sync(
     checked: Checked,
     program: LoadedProgram,
@@ -314,7 +323,11 @@ def _judge_sync(
     from ptosim.launch.analysis.redundant_sync import redundant_sync
 
     for name in entries:
-        checked.findings += redundant_sync(program, name, args)
+        try:
+            checked.findings += redundant_sync(program, name, args)
+        except UsageError:
+            if program.sync == "manual":  # else its flags are not its own
+                raise
 
 
 def _follow(

@@ -13,6 +13,7 @@ from ptosim.ground.diagnostics.catalog import catalog
 from ptosim.ground.source import Source
 from ptosim.language.frontend import FrontOptions
 from ptosim.launch.analysis.insert_sync.write import rewritten
+from ptosim.tools.api import check_source
 
 RULES = [rule for rule in board_rules().values() if rule.codes]
 """Without those about reading what is found (A29, A30, B8) and what needs no flag (A07e)."""
@@ -287,6 +288,15 @@ def test_static_flags_and_events_alone_switch_insertion_off(line, skipped, arch)
     """S14, S16: in the whole function, at any depth; whatever else orders is invisible to it."""
     races = {d.code for d in ptosim.check(loads_computes_stores(line, arch)) if d.is_error}
     assert bool(races) is skipped
+
+
+@pytest.mark.parametrize("line", ["pto.barrier <PIPE_V>", "pto.barrier <PIPE_ALL>"])
+def test_a_barrier_beside_inserted_flags_is_needless_if_asked(line):
+    """C.2 (2): it stays, and only who asks is told that flags order the same."""
+    found = check_source(Source("k.pto", loads_computes_stores(line, "a3")), redundant=True)
+    assert "PTO5301" in [d.code for d in found.findings]
+    text = loads_computes_stores(line, "a3")
+    assert "PTO5301" not in [d.code for d in ptosim.check(text)]
 
 
 SELECTS = "%s = pto.alloc_tile : !pto.tile_buf<vec, 16x64xui32>\npto.texpands ins(%k : ui32) outs(%s : !pto.tile_buf<vec, 16x64xui32>)\n"

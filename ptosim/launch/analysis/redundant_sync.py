@@ -184,12 +184,12 @@ def _moves(source: Source, candidate: _Candidate) -> Iterator[_Change]:
 
 
 def _changed(program: LoadedProgram, change: _Change) -> LoadedProgram | None:
-    """The program after the edits, under manual synchronisation; None if it is refused."""
+    """The program after the edits, with the same synchronisation; None if it is refused."""
     front = program.front
     text = front.source.text
     text = edited(text, [Edit(f.span.start, f.span.end, f.replacement) for f in change.fixes])
     options = FrontOptions(
-        front.chip, front.level, "manual", front.compat, front.entry, front.legacy
+        front.chip, front.level, front.sync, front.compat, front.entry, front.legacy
     )
     other = run_frontend(Source(front.source.name, text), options)
     return None if other.sink.is_rejected else LoadedProgram(other, program.profile)
