@@ -49,6 +49,12 @@ class Module:
         return [name for node in _statements(self._tree()) for name in _imported(node)]
 
     @cached_property
+    def with_types(self) -> list[str]:
+        """The same with what it imports for the type checker only."""
+        every = _statements(self._tree(), has_types=True)
+        return [name for node in every for name in _imported(node)]
+
+    @cached_property
     def classes(self) -> list[tuple[str, set[str]]]:
         """The classes, with the names of their bases."""
         found = (n for n in _statements(self._tree()) if isinstance(n, ast.ClassDef))
@@ -80,15 +86,16 @@ def modules() -> tuple[Module, ...]:
     return tuple(map(Module, found))
 
 
-def _statements(node: ast.AST) -> Iterator[ast.stmt]:
-    """The statements of a module, without those that are for the type checker only: expressions,
-    most of a tree, have none."""
+def _statements(node: ast.AST, *, has_types: bool = False) -> Iterator[ast.stmt]:
+    """The statements of a module, without those that are for the type checker only, unless it
+    `has_types`: expressions, most of a tree, have none."""
     for part in ("body", "handlers", "orelse", "finalbody", "cases"):
         for inner in getattr(node, part, ()):
             if isinstance(inner, ast.stmt):
                 yield inner
             is_checked = getattr(getattr(inner, "test", None), "id", "") == "TYPE_CHECKING"
-            yield from _statements(inner) if not is_checked else ()
+            if has_types or not is_checked:
+                yield from _statements(inner, has_types=has_types)
 
 
 def _imported(node: ast.stmt) -> Iterator[str]:

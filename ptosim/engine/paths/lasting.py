@@ -7,17 +7,13 @@ from bisect import bisect
 from collections.abc import Iterator, Sequence
 from itertools import product
 from math import inf
-from typing import TYPE_CHECKING
 
 from ptosim.engine.core.bound import Inst
 from ptosim.engine.watch.access import Clock
 from ptosim.engine.watch.marks import Inserted, Noted
-from ptosim.engine.watch.rounds import Moving
+from ptosim.engine.watch.rounds import Journal, Lasting, Moving
 from ptosim.engine.watch.shadow import Footprint
 from ptosim.ground.records import NamedTuple
-
-if TYPE_CHECKING:
-    from ptosim.engine.paths.rounds import Journal, Lasting
 
 
 class _Access(NamedTuple):

@@ -42,10 +42,8 @@ from ptosim.engine.period.state import (
     opaque_results,
     window_of,
 )
-from ptosim.engine.watch.access import Clock
-from ptosim.engine.watch.marks import Noted
 from ptosim.engine.watch.monitor import Monitor
-from ptosim.engine.watch.rounds import Moving, Sweep, is_plain
+from ptosim.engine.watch.rounds import Journal, Lasting, Moving, Sweep, is_plain
 from ptosim.ground.records import NamedTuple, dataclass, field
 from ptosim.machine.affine import ENDLESS, NO_LINE, Horizon, NeedsValue, Opaque, Unknown, moves, now
 from ptosim.machine.core import Core
@@ -160,32 +158,6 @@ class Shown:
         for head in found:
             del self.open[head]
         return found
-
-
-class Journal(list[Noted]):
-    """What was noted, and what whoever did it knew then."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.clocks: list[Clock] = []
-
-    def append(self, noted: Noted) -> None:
-        """Another access."""
-        super().append(noted)
-        self.clocks.append(noted.agent.clock)
-
-
-@dataclass(slots=True, eq=False)
-class Lasting:
-    """An execution of a loop that repeats: the accesses of its rounds were noted from `begin` to
-    `end`, and compared until `shown`."""
-
-    pc: int
-    core: int
-    begin: int
-    shown: int
-    windows: Sequence[Moving]
-    end: int = 1 << 60
 
 
 class ProvenLoops(FollowedLoops):

@@ -29,8 +29,7 @@ from ptosim.engine.watch.access import (
 from ptosim.engine.watch.definedness import Passed, copier
 from ptosim.engine.watch.lines import LINE, Line, ScalarLines
 from ptosim.engine.watch.marks import Marks
-from ptosim.engine.watch.ordering import Staged
-from ptosim.engine.watch.overlaps import ControlBook, Overlaps, Slots
+from ptosim.engine.watch.overlaps import ControlBook, Overlaps, Slots, Staged
 from ptosim.engine.watch.report import Reporter
 from ptosim.engine.watch.vector import VectorWatch
 from ptosim.ground.diagnostics.model import Sink

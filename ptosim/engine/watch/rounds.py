@@ -22,7 +22,7 @@ from ptosim.engine.watch.lines import ScalarLines
 from ptosim.engine.watch.marks import NOBODY, Noted, takes_over
 from ptosim.engine.watch.monitor import Monitor
 from ptosim.engine.watch.shadow import Atom, Entry, Footprint
-from ptosim.ground.records import NamedTuple
+from ptosim.ground.records import NamedTuple, dataclass
 from ptosim.machine.effects.account import DEFINED
 from ptosim.machine.effects.strided import Strided
 
@@ -425,3 +425,29 @@ def _write(atom: Atom, entry: Entry, state: int | None, print_: Footprint) -> No
     if atom.owner is not print_.owner:
         lost = None if takes_over(atom, entry[2], print_) else atom.owner
         atom.lost, atom.owner = lost, print_.owner
+
+
+class Journal(list[Noted]):
+    """What was noted, and what whoever did it knew then."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.clocks: list[Clock] = []
+
+    def append(self, noted: Noted) -> None:
+        """Another access."""
+        super().append(noted)
+        self.clocks.append(noted.agent.clock)
+
+
+@dataclass(slots=True, eq=False)
+class Lasting:
+    """An execution of a loop that repeats: the accesses of its rounds were noted from `begin` to
+    `end`, and compared until `shown`."""
+
+    pc: int
+    core: int
+    begin: int
+    shown: int
+    windows: Sequence[Moving]
+    end: int = 1 << 60
