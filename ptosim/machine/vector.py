@@ -314,8 +314,6 @@ class VectorWindow:
 
 WARP = 32
 """Threads of a warp: consecutive linear ids (PTO micro-instruction specification, SIMT)."""
-MAX_THREADS = 2048
-"""Threads of a launch, at most."""
 SLOTS = 123
 """Words of 4 bytes that a thread can keep from one launch to the next."""
 

@@ -29,7 +29,7 @@ def test_the_command_says_what_it_could_not_prove(
     cli: Callable[..., Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("ptosim.tools.search.prove_memory.MOST_BYTES", 1000)
-    outcome = cli("fmt", "--double-buffer", "@model/moe_gate", "-o", tmp_path / "gate.pto")
+    outcome = cli("fmt", "--double-buffer", "@model/rope", "-o", tmp_path / "rope.pto")
     assert outcome.code == 0
     assert "PTO7621" in outcome.err
     assert "a proof follows 1,000 at most" in outcome.err

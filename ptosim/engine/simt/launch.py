@@ -16,12 +16,12 @@ from ptosim.engine.simt.record import Recorder
 from ptosim.ground.diagnostics.model import Diagnostic
 from ptosim.ground.ir.attributes import number_of
 from ptosim.ground.ir.core import Operand, Operation
-from ptosim.ground.ir.types import PtrType
+from ptosim.ground.ir.types import MAX_THREADS, PtrType
 from ptosim.ground.records import dataclass
 from ptosim.machine.core import Core
 from ptosim.machine.effects.account import Effects, Reached
 from ptosim.machine.effects.strided import runs_of
-from ptosim.machine.vector import LAUNCH_REGISTERS, MAX_THREADS
+from ptosim.machine.vector import LAUNCH_REGISTERS
 from ptosim.ops.base.binding import Binding, OpFault
 from ptosim.ops.base.functions import OF_THREADS, Commit, load
 from ptosim.ops.simt.arithmetic import MixedPointers

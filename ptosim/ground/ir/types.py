@@ -369,3 +369,7 @@ def _layout(layout: str | None) -> str:
 
 def _dims(dims: tuple[Dim, ...]) -> str:
     return "".join(f"{_dim(d)}x" for d in dims)
+
+
+MAX_THREADS = 2048
+"""Threads of a SIMT launch, at most."""

@@ -12,6 +12,7 @@ from ptosim.ground.ir.attributes import Symbol, attribute_of, number_of
 from ptosim.ground.ir.core import Operand, Operation, Value
 from ptosim.ground.ir.program import Function, ResolvedModule, Unit
 from ptosim.ground.ir.types import (
+    MAX_THREADS,
     AbstractTileType,
     ErrorType,
     MemRefType,
@@ -43,7 +44,6 @@ from ptosim.language.place.sides import (
 from ptosim.language.verify.checks.functions import callees_of
 from ptosim.language.verify.operands import constant
 from ptosim.machine.effects.storage import operand_value, root_of
-from ptosim.machine.vector import MAX_THREADS
 
 HELPER = "pto.tileop.helper"
 """Marks the body of one tile operation, a function that is called as one."""

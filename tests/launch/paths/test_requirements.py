@@ -29,10 +29,11 @@ KERNELS = {
     "the last round": (
         "scf.for %i = %c0 to %n step %c1 {\n" + window("%o = arith.muli %i, %c2 : index") + "\n}",
         "n <= 8"),
-    "two numbers": (window("%o = arith.addi %n, %m : index"), "m + n <= 15"),
+    "two numbers": (window("%o = arith.addi %n, %m : index"),
+        "m + n <= 15 and 0 <= m + n"),
     "a number in eights and another": (
         window("%p = arith.muli %m, %c8 : index\n%o = arith.addi %n, %p : index"),
-        "8*m + n <= 15"),
+        "8*m + n <= 15 and 0 <= 8*m + n"),
     "the last of a number of rounds": (
         "scf.for %i = %m to %n step %c1 {\n" + window("%o = arith.addi %i, %c0 : index") + "\n}",
         "n <= 16"),

@@ -25,7 +25,7 @@ COMMANDS = [
     *(f"quant {name}" for name in SUBCOMMANDS),
 ]
 SHARED = "options"
-OTHERS = {"--harder", "--tquant", "--help", "--pto-update", "-p", *assembler.NAMES}
+OTHERS = {"--harder", "--same", "--tquant", "--help", "--pto-update", "-p", *assembler.NAMES}
 """Options of the tools beside the command line, of argparse, of pytest and of the assembler."""
 
 

@@ -10,12 +10,11 @@ from ptosim.ground.diagnostics.model import Diagnostic, finding
 from ptosim.ground.ir.attributes import attr_value
 from ptosim.ground.ir.core import Attr, Block, Operand, Operation
 from ptosim.ground.ir.program import Function, ResolvedModule
-from ptosim.ground.ir.types import ScalarType, Type, VectorType
+from ptosim.ground.ir.types import MAX_THREADS, ScalarType, Type, VectorType
 from ptosim.ground.records import NamedTuple
 from ptosim.ground.source import Source
 from ptosim.language.bind.units import SIMT_ENTRY
 from ptosim.language.place.sides import SIMT, is_simt_entry
-from ptosim.machine.vector import MAX_THREADS
 
 _LIMITS = {"pto.simt_max_threads": MAX_THREADS, "pto.simt_max_registers": 128}
 _TRAITS = frozenset(
