@@ -222,7 +222,7 @@ class HashedMemory:
         size = sum(b.size for b in self.machine.buffers)
         if size > MOST_BYTES:
             raise Unprovable(
-                f"its arguments have {size:,} bytes; a proof follows {MOST_BYTES:,} at most"
+                f"has {size:,} bytes of arguments; a proof follows {MOST_BYTES:,} at most"
             )
         return Hashed(buffer.data, input_byte(buffer.name, np.arange(buffer.size)))
 

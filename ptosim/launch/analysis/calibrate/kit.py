@@ -154,8 +154,7 @@ def kit_rows(table: CostTable) -> Iterator[Row]:
 def _memory(vector: int, l2: int) -> Iterator[Row]:
     """Kinds of traffic at shares of L2, warm and cold."""
     for kind, (arrays, _) in KINDS.items():
-        shares = SHARES[:-1] if kind == "scale" else SHARES
-        shares += NEAR if kind in ("copy", "sum") else ()
+        shares = SHARES + (NEAR if kind in ("copy", "sum") else ())
         yield from (_elementwise(kind, arrays, vector, share, l2) for share in shares)
     for kind, (arrays, _) in KINDS.items():
         for share in (0.5, 1):
