@@ -245,7 +245,10 @@ class _Follow:
                 if isinstance(o, Operand)
             ]
             found.append((tuple(forms), tuple(strides)))
-            value = op.bound["source" if op.has("window") else "ptr"].value
+            base = op.bound.get("source" if op.has("window") else "ptr")
+            if not isinstance(base, Operand):  # a pointer out of a number
+                return None
+            value = base.value
         return tuple(found)
 
     def _is_steady(self, term: Any) -> bool:

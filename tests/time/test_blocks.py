@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 
+import numpy as np
 import pytest
 
 import ptosim
 from ptosim.language.same_blocks import difference
 from ptosim.launch import cost
 from ptosim.time.chip import Blocks, at_once
+from tests.support.paths import TESTS
 
 GRID = {"m": 1536, "k": 512, "n": 1536, "rows": 4, "columns": 6}
 
@@ -265,3 +267,9 @@ def test_blocks_that_are_not_in_step_share_bandwidth_round_by_round(
     )  # fmt: skip
     assert not quick.repeats
     same(quick, full)
+
+
+def test_a_pointer_out_of_a_number_is_followed_no_further():
+    text = (TESTS / "regress/pointer_of_a_number_by_block.pto").read_text(encoding="utf-8")
+    priced = ptosim.load(text).cost(args={"p": np.zeros(64, np.float32)}, block_num=2)
+    assert priced.blocks.waves == 1
