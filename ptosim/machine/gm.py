@@ -162,7 +162,7 @@ def element_count(sizes: Sequence[int]) -> int:
     try:
         return -1 if min(sizes) < 0 else prod(sizes)
     except NeedsValue as need:
-        return need.unknown  # type: ignore[return-value]  # see machine.unknown
+        return need.unknown  # type: ignore[return-value]  # see machine.affine
 
 
 def reach(sizes: Sequence[int], strides: Sequence[int]) -> tuple[int, int]:
@@ -176,7 +176,7 @@ def reach(sizes: Sequence[int], strides: Sequence[int]) -> tuple[int, int]:
             step = (size - 1) * stride
             low, high = (low + step, high) if step < 0 else (low, high + step)
     except NeedsValue as need:
-        return need.unknown, need.unknown  # type: ignore[return-value]  # see machine.unknown
+        return need.unknown, need.unknown  # type: ignore[return-value]  # see machine.affine
     return low, high
 
 

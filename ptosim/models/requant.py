@@ -230,7 +230,7 @@ def _post_op(f: KernelBuilder, x: TileValue, post: PostOp) -> None:
 # shape. Stored values are signless integers; the conversion says how they are read.
 
 _EXPRESSED = ("f16", "bf16", "f32", "f64")
-_QUANT_ARITH_WIDE = "f64"
+_WIDER = "f64"
 """Where limits are compared that the expressed type does not hold: it holds all of 32 bits."""
 _MOST_ELEMENTS = 1 << 18
 """Of a tensor whose parameters are written out: one number for each of its elements."""
@@ -362,7 +362,7 @@ def _qcast(steps: _Steps, x: str, type_: UniformType, real: Type, made: Type, na
     value = steps.step("math.roundeven", [value], real)
     low, high = type_.storage.low, type_.storage.high
     if not _holds(type_.expressed, low) or not _holds(type_.expressed, high):
-        wide = _with(real, dtype(_QUANT_ARITH_WIDE))
+        wide = _with(real, dtype(_WIDER))
         value = steps.step("arith.extf", [value], real, wide)
         real = wide
     lowest = steps.number_of(real, low, _real)

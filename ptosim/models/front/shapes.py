@@ -393,7 +393,7 @@ class _Pass:
             for name in inner.output:
                 if name:
                     renamed[name] = editor.fresh(f"{stem}_{name}")
-            _folding_rename(copy, renamed)
+            _rename_inside(copy, renamed)
             copy.name = f"{stem}_{inner.name or inner.op_type}"
             made.append(copy)
         for outer, inner in zip(node.output, graph.output, strict=False):
@@ -402,7 +402,7 @@ class _Pass:
         return made
 
 
-def _folding_rename(node: NodeProto, names: Mapping[str, str]) -> None:
+def _rename_inside(node: NodeProto, names: Mapping[str, str]) -> None:
     for place, name in enumerate(node.input):
         node.input[place] = names.get(name, name)
     for place, name in enumerate(node.output):
@@ -410,7 +410,7 @@ def _folding_rename(node: NodeProto, names: Mapping[str, str]) -> None:
     for graph in graphs_of(node):
         inside = {n: names[n] for n in captured(node) if n in names}
         for inner in graph.node:
-            _folding_rename(inner, inside)
+            _rename_inside(inner, inside)
         for value in graph.output:
             value.name = inside.get(value.name, value.name)
 
