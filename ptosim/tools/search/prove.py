@@ -199,13 +199,21 @@ def _by_period(
         both = launch(values[-1])
         if not all(can_share(one, list(values[0])) for one in both):
             return {}
-        made = Induction(launch, values, _walked)
+        made = induction(launch, values)
         found = dict.fromkeys(sorted(made.proven()), Proof(EQUAL, ""))
         if not found or not all(map(_is_clean, both)):
             return {}
         return found | {next(iter(found)): Proof(EQUAL, "", made.elements, made.executed)}
     except (NotPeriodic, Unprovable, PtosimError):
         return {}
+
+
+def induction(
+    launch: Callable[[Mapping[str, int]], tuple[Launched, Launched]],
+    values: Sequence[Mapping[str, int]],
+) -> Induction:
+    """Begin an induction over rounds. Raises NotPeriodic, or Unprovable, where there is none."""
+    return Induction(launch, values, _walked, lambda given: all(map(_is_clean, launch(given))))
 
 
 def _walked(

@@ -41,11 +41,13 @@ Trace = list[tuple[int, tuple[Any, ...]]]
 
 
 class Form(NamedTuple):
-    """A trace without the places in global memory, and these: memories and first bytes."""
+    """A trace without the places in global memory, and these: memories, first bytes, and the
+    windows themselves."""
 
     rest: tuple[Any, ...]
     memories: tuple[Any, ...]
     places: np.ndarray
+    views: tuple[GmView, ...]
 
 
 def form_of(trace: Trace) -> Form:
@@ -53,17 +55,21 @@ def form_of(trace: Trace) -> Form:
     rest: list[Any] = []
     memories: list[Any] = []
     places: list[int] = []
+    views: list[GmView] = []
     for pc, values in trace:
         rest.append(pc)
         for value in values:
             if isinstance(value, GmView):
                 spec = value.spec
+                if value.offset * spec.dtype.bits % 8:
+                    raise NotPeriodic("a window begins inside a byte")
                 rest.append((spec.dtype, spec.layout, spec.sizes, walks(value)))
                 memories.append(value.memory)
                 places.append(value.start.byte)
+                views.append(value)
             else:
                 rest.append(_told(value))
-    return Form(tuple(rest), tuple(memories), np.array(places, np.int64))
+    return Form(tuple(rest), tuple(memories), np.array(places, np.int64), tuple(views))
 
 
 def _told(value: Any) -> Any:
@@ -261,6 +267,38 @@ def distances(forms: Sequence[Form], steps: Sequence[np.ndarray]) -> dict[Any, s
     for form, step in zip(forms, steps, strict=True):
         for memory, each in zip(form.memories, step.tolist(), strict=True):
             found.setdefault(memory, set()).add(each)
+    return found
+
+
+# -- what may meet ---------------------------------------------------------------------------------
+
+
+def bytes_of(view: GmView) -> np.ndarray:
+    """Return the bytes that a window reaches, from its first one on."""
+    spec, width = view.spec, -(-view.spec.dtype.bits // 8)
+    found = np.arange(width)
+    for size, stride in zip(spec.sizes, spec.strides, strict=True):
+        steps = np.arange(size, dtype=np.int64) * (stride * spec.dtype.bits // 8)
+        found = (steps[:, None] + found).reshape(-1)
+    return found
+
+
+def meets(one: GmView, at: np.ndarray, other: GmView, step: int, rounds: np.ndarray) -> np.ndarray:
+    """Say for each of some places of a window if it meets another one there, or one of so many
+    that are `step` bytes apart each; those of several rounds by their first and last bytes only."""
+    first, here, there = other.start.byte, bytes_of(one), bytes_of(other)
+    if not here.size or not there.size:
+        return np.zeros(len(at), bool)
+    low, high = at + here.min(), at + here.max() + 1
+    below, above = first + there.min(), first + there.max() + 1
+    if step:
+        sign = 1 if step > 0 else -1
+        ends = np.sort(np.stack([(low - above) * sign, (high - below) * sign]), axis=0)
+        least, most = ends[0] // abs(step) + 1, -(-ends[1] // abs(step)) - 1
+        return np.maximum(least, 0) <= np.minimum(most, rounds - 1)
+    found = (low < above) & (below < high) & (rounds > 0)
+    for number in np.flatnonzero(found):
+        found[number] = bool(np.intersect1d(here + at[number], there + first).size)
     return found
 
 

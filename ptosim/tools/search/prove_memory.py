@@ -162,19 +162,22 @@ _PAGE = 12
 
 
 class Hashed:
-    """One memory: `hashes` of its bytes, and the `seen` values that are explained by them."""
+    """One memory: `hashes` of its bytes, and the `seen` values that are explained by them;
+    `is_written` once anything was written, be it what was there."""
 
-    __slots__ = ("_changed", "_pages", "actual", "hashes", "seen")
+    __slots__ = ("_changed", "_pages", "actual", "hashes", "is_written", "seen")
 
     def __init__(self, actual: np.ndarray, hashes: Hashes) -> None:
         self.actual = actual
         self.hashes = hashes
         self.seen = actual.copy()
+        self.is_written = False
         self._pages = np.zeros(-(-len(actual) >> _PAGE), np.uint64)
         self._changed = np.ones(len(self._pages), bool)
 
     def put(self, places: np.ndarray, hashes: Hashes) -> None:
         """Write hashes of bytes; their values are as the run left them."""
+        self.is_written = self.is_written or places.size > 0
         self.hashes[places] = hashes
         self.seen[places] = self.actual[places]
         self._changed[places >> _PAGE] = True

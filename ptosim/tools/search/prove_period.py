@@ -21,14 +21,18 @@ import numpy as np
 
 from ptosim.engine.core.bound import Inst
 from ptosim.machine.core import Core
+from ptosim.machine.values import GmView
 from ptosim.tools.search.prove_course import (
+    Course,
     Done,
     Form,
     NotPeriodic,
+    Period,
     course_of,
     distances,
     form_of,
     in_step,
+    meets,
     period_of,
 )
 from ptosim.tools.search.prove_memory import (
@@ -186,13 +190,15 @@ class _Member(NamedTuple):
     head: int
     number: int
     places: tuple[np.ndarray, np.ndarray]
+    forms: tuple[Form, Form]
 
 
 class _Tail(NamedTuple):
     """An end that several values have, moved by the same distance from head to head: the first two
-    of them, by how much the accesses of each program move, and all of them."""
+    of them, by how much each access, and the accesses of each program, move, and all of them."""
 
     members: tuple[_Member, _Member]
+    steps: list[np.ndarray]
     moved: tuple[dict[Any, set[int]], dict[Any, set[int]]]
     all: list[_Member]
 
@@ -201,8 +207,12 @@ class Induction:
     """Shows of many values of one scalar at once that two programs are equal. Raises NotPeriodic,
     or Unprovable, where this cannot be shown of any."""
 
-    def __init__(self, launch: Launch, values: Sequence[Mapping[str, int]], walk: Walk) -> None:
-        self.launch, self.values, self.walk = launch, values, walk
+    def __init__(
+        self, launch: Launch, values: Sequence[Mapping[str, int]], walk: Walk,
+        is_clean: Callable[[Mapping[str, int]], bool],
+    ) -> None:  # fmt: skip
+        self.launch, self.values, self.walk, self.is_clean = launch, values, walk, is_clean
+        self.buffers: Sequence[Any] = ()
         self.elements = self.executed = 0  # that were compared, and instructions for it
         ((name, last),) = values[-1].items()
         lead = {name: last + (last - values[-2][name])}
@@ -216,6 +226,8 @@ class Induction:
             ][: p.rounds])
             for p, (_, forms) in zip(self._periods, found, strict=True)
         ]  # fmt: skip
+        every = zip(self._courses, self._periods, [forms for _, forms in found], strict=True)
+        self._before = [list(_before(*each)) for each in every]
 
     def proven(self) -> set[int]:
         """Return the numbers of the values of which it is shown."""
@@ -232,9 +244,33 @@ class Induction:
             raise NotPeriodic("equal bytes are others in each round")
         done: set[int] = set()
         for tail in tails:
-            if self._is_equal(tail, classes, pure):
-                done |= {member.number for member in tail.all}
+            kept = self._is_equal(tail, classes, pure)
+            if kept is not None:
+                done |= self._apart(tail, kept)
         return done
+
+    def _apart(self, tail: _Tail, pure: set[str]) -> set[int]:
+        """Return the values of an end that is ordered for all of them as it is for those that are
+        executed, the first two and the last: where it moves by another distance than what was
+        before, it meets nothing of that in memory that is written."""
+        done = {member.number for member in tail.members}
+        like = [member for member in tail.all if member.number not in done]
+        if not like or not self.is_clean(self.values[like[-1].number]):
+            return done
+        heads = np.array([member.head for member in like], np.int64)
+        meet = np.zeros(len(like), bool)
+        for side, steps in enumerate(tail.steps):
+            names = {n: b.name for n, b in enumerate(self.buffers)}
+            every = np.stack([member.places[side] for member in like])
+            for access, view in enumerate(like[0].forms[side].views):
+                if names[view.memory] in pure:
+                    continue
+                step = int(steps[access])
+                for other, moves, is_once in self._before[side]:
+                    if other.memory == view.memory and moves != step:
+                        rounds = np.ones_like(heads) if is_once else heads
+                        meet |= meets(view, every[:, access], other, moves, rounds)
+        return done | {m.number for m, met in zip(like, meet, strict=True) if not met}
 
     def _visit(self, side: int, head: int) -> int:
         period = self._periods[side]
@@ -251,7 +287,7 @@ class Induction:
                     classes.setdefault(found[0], []).append(found[1])
                 except TypeError as problem:  # an operand that is no key
                     raise NotPeriodic(str(problem)) from problem
-        for form, members in classes.items():
+        for members in classes.values():
             members.sort(key=lambda m: m.head)
             first = members[0]
             second = next((m for m in members if m.head > first.head), None)
@@ -271,10 +307,9 @@ class Induction:
                 )
             ]
             one, other = (
-                distances([Form(of[0], of[1], step)], [step])
-                for of, step in zip(form[:2], steps, strict=True)
+                distances([of], [step]) for of, step in zip(first.forms, steps, strict=True)
             )
-            yield _Tail((first, second), (one, other), like)
+            yield _Tail((first, second), steps, (one, other), like)
 
     def _end_of(self, number: int) -> tuple[Any, _Member] | None:
         """The form of the ends of a value, begun at its last head, and where they are."""
@@ -293,7 +328,8 @@ class Induction:
         ]
         left = tuple(n - visit for n, visit in zip(counts, visits, strict=True))
         key = (*((f.rest, f.memories) for f in forms), left)
-        return key, _Member(head, number, (forms[0].places, forms[1].places))
+        one, other = forms
+        return key, _Member(head, number, (one.places, other.places), (one, other))
 
     # -- heads -------------------------------------------------------------------------------------
 
@@ -335,7 +371,7 @@ class Induction:
             if any(each[2] != seen[0][2] for each in seen):
                 raise NotPeriodic("a register is another one in a later round")
             held.append([spaces for spaces, _, _ in seen])
-            pure.append(_pure(walked.follower, [b for _, b, _ in seen]))
+            pure.append(_pure(walked.follower))
         for head in looks:
             _same([w.heads.seen[self._visit(side, head)][1] for side, w in enumerate(both)])
         kept = pure[0] & pure[1]
@@ -347,25 +383,42 @@ class Induction:
         both = self._walked(number, [head + 1], head, classes, pure)
         seen = [w.heads.seen[self._visit(side, head + 1)] for side, w in enumerate(both)]
         _same([buffers for _, buffers, _ in seen])
-        for walked, (_, buffers, _) in zip(both, seen, strict=True):
-            if not pure <= _pure(walked.follower, [buffers]):
+        for walked in both:
+            if not pure <= _pure(walked.follower):
                 raise NotPeriodic("a later round writes another argument")
         return classes.refined(seen[0][0], seen[1][0], head)
 
-    def _is_equal(self, tail: _Tail, classes: Classes, pure: set[str]) -> bool:
+    def _is_equal(self, tail: _Tail, classes: Classes, pure: set[str]) -> set[str] | None:
+        """Return the arguments that nothing writes; None where ends are not shown to be equal."""
+        names = set(pure)
         try:
             for member in tail.members:
                 both = self._walked(member.number, (), member.head, classes, pure, ends=True)
                 held = [[b.hashes for b in w.follower.memory.buffers] for w in both]
                 _same(held)
                 self.elements += sum(b.size // max(1, b.dtype.bits // 8) for b in both[0].buffers)
-                kept = [_pure(w.follower, [h]) for w, h in zip(both, held, strict=True)]
-                _move_together(tail.moved, both[0].names, pure & kept[0] & kept[1])
+                kept = [_pure(w.follower) for w in both]
+                names &= kept[0] & kept[1]
+                self.buffers = both[0].buffers
+                _move_together(tail.moved, both[0].names, names)
                 if any(w.follower.holds_more for w in both) or both[1].doubts - both[0].doubts:
-                    return False
+                    return None
         except (NotPeriodic, Unprovable):
-            return False
-        return True
+            return None
+        return names
+
+
+def _before(
+    course: Course, period: Period, forms: Sequence[Form]
+) -> Iterator[tuple[GmView, int, bool]]:
+    """Yield the windows before the first head, which are there once, and those of the first period,
+    with the distance by which each moves."""
+    begun = form_of(course.trace[: course.visits[period.head][period.first]])
+    yield from ((view, 0, True) for view in dict.fromkeys(begun.views))
+    first, second = forms[period.first :], forms[period.first + period.rounds :]
+    for one, other in list(zip(first, second, strict=False))[: period.rounds]:
+        steps = (other.places - one.places).tolist()
+        yield from ((v, step, False) for v, step in zip(one.views, steps, strict=True))
 
 
 def _same(both: Sequence[Sequence[Hashes]]) -> None:
@@ -398,13 +451,8 @@ def _loader(classes: Classes, side: int, head: int, pure: set[str]) -> Callable[
     return load
 
 
-def _pure(follower: Any, looks: Sequence[Sequence[Hashes]]) -> set[str]:
-    """The arguments that hold at all looks what they were given with."""
-    return {
-        buffer.name
-        for number, buffer in enumerate(follower.memory.machine.buffers)
-        if all(
-            np.array_equal(look[number], input_byte(buffer.name, np.arange(buffer.size)))
-            for look in looks
-        )
-    }
+def _pure(follower: Any) -> set[str]:
+    """The arguments that nothing has written. One that holds what it was given with at each head
+    may have held something else in between."""
+    both = zip(follower.memory.machine.buffers, follower.memory.buffers, strict=True)
+    return {buffer.name for buffer, held in both if not held.is_written}

@@ -6,6 +6,7 @@ from __future__ import annotations
 import random
 from collections import Counter
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 
@@ -13,16 +14,27 @@ import ptosim
 from ptosim.ground.errors import PtosimError
 from ptosim.tools.search.prove import EQUAL, Launched, Proof, hard_values, prove
 from ptosim.tools.search.rewrite import REWRITES, Launch, NotApplicable, applied
-from tests.support.text import Kernel
+from tests.support.text import Kernel, Tile
 
 TILES = "abcd"
 TWO, ONE, FACTOR = ("add", "sub", "mul", "max", "min"), ("exp", "abs", "neg"), ("adds", "muls")
+BITS = ("adds", "ands", "shls", "shrs", "xors")
 ROUNDINGS = ("RINT", "FLOOR", "CEIL", "TRUNC", "ROUND")
 ROWS, COLUMNS = 16, 64
 
+PATTERNS = ("P0101", "P1010")
+COMPARED = ("eq", "ne", "lt", "le", "gt", "ge")
+
+WORDS = {
+    "two": TWO, "one": ONE, "round": ROUNDINGS, "part": TWO, "choose": COMPARED, "sort": PATTERNS,
+}  # fmt: skip
+
 Step = tuple[str, ...]
 """`two word x y z`, `one word x z`, `factor word x number z`, `round mode x`, `sum x z` (rows summed
-and divided by), `barrier`, `load name x`, `store x name`."""
+and divided by), `barrier`, `load name x`, `store x name`, `sort pattern x z` (values of sorted blocks,
+or their numbers), `choose word x y z` (by a predicate), `part word x y z` (of some columns), `bits
+word x number z` (of whole numbers), `down x` (rows one further down, where they still are), `stack
+at from x z` (by a number of the stack), `add x name` (to what is in memory)."""
 
 
 def generated(rng: random.Random) -> list[Step]:
@@ -35,43 +47,130 @@ def generated(rng: random.Random) -> list[Step]:
             ("two", rng.choice(TWO), x, y, z), ("two", rng.choice(TWO), x, y, z),
             ("one", rng.choice(ONE), x, z), ("round", rng.choice(ROUNDINGS), x),
             ("factor", rng.choice(FACTOR), x, str(rng.choice((0.5, 1.0, 3.0, 0.1))), z),
-            ("sum", x, z),
+            ("sum", x, z), ("sort", rng.choice(PATTERNS), x, z), ("down", x), ("add", x, "y"),
+            ("choose", rng.choice(COMPARED), x, y, z), ("part", rng.choice(TWO), x, y, z),
+            ("bits", rng.choice(BITS), x, str(rng.choice((1, 3, 12))), z),
+            ("stack", str(rng.randrange(4)), str(rng.randrange(4)), x, z),
         ]))  # fmt: skip
-    steps += [("store", rng.choice("cd"), "y"), ("store", rng.choice(TILES), "z")]
+    steps += [(rng.choice(("store", "store", "add")), rng.choice("cd"), "y")]
+    steps += [("store", rng.choice(TILES), "z")]
     return [part for step in steps for part in (step, ("barrier",))]
+
+
+FENCE = "pto.barrier <PIPE_ALL>"
+ADDED = "atomicType = #pto<atomic_type atomic_add>"
+STACK = "!pto.local_array<4xf32>"
+
+
+class Writer:
+    """Writes steps as text, each by the method of its name. The tiles `abcd` are at addresses in
+    the order of `order`, and there are views of them: of some columns, as whole numbers, of their
+    rows but the last or the first."""
+
+    def __init__(self, target: str, order: str) -> None:
+        k = self.k = Kernel(target, sync="manual")
+        at = {name: 8192 * n for n, name in enumerate(order)}
+
+        def tiles(name: str, dtype: str, rows: int, below: int = 0, **keys: Any) -> dict[str, Tile]:
+            return {
+                n: k.tile(name + n, dtype, rows, COLUMNS, addr=at[n] + below, **keys) for n in TILES
+            }
+
+        self.tile = tiles("", "f32", ROWS)
+        self.cut = tiles("cut", "f32", ROWS, valid=(ROWS, 40))
+        self.number = tiles("number", "i32", ROWS)
+        self.upper, self.lower = (tiles(f"rows{n}", "f32", ROWS - 1, 256 * n) for n in (0, 1))
+        self.half = k.tile("half", "bf16", ROWS, COLUMNS, addr=40960)
+        self.tmp = k.tile("tmp", "f32", ROWS, COLUMNS, addr=49152)
+        self.column = k.tile("column", "f32", ROWS, 1, layout="dn", addr=57344)
+        self.wide = k.tile("wide", "f32", ROWS, 2 * COLUMNS, addr=65536)
+        self.places = k.tile("places", "i32", ROWS, COLUMNS, addr=81920)
+        bits = COLUMNS if target == "a5" else 32
+        self.mask = k.tile("mask", "i8", ROWS, bits, addr=90112)
+        self.whole = k.tile("whole", "i32", ROWS, COLUMNS, addr=98304)
+        k.line(f"%held = pto.declare_local_array -> {STACK}")
+        for n in range(4):
+            k.line(f"%s{n} = arith.constant {n}.5 : f32")
+            k.line(f"pto.local_array_set %held[{k.const(n)}], %s{n} : {STACK}, f32")
+
+    def constant(self, value: str, dtype: str) -> tuple[str, str]:
+        name = f"%f{len(self.k.lines)}"
+        self.k.line(f"{name} = arith.constant {value} : {dtype}")
+        return name, dtype
+
+    def barrier(self) -> None:
+        self.k.line(FENCE)
+
+    def load(self, name: str, x: str) -> None:
+        self.k.load(name, self.tile[x])
+
+    def store(self, x: str, name: str, attrs: str = "") -> None:
+        self.k.store(self.tile[x], name, attrs=attrs)
+
+    def add(self, x: str, name: str) -> None:
+        self.store(x, name, ADDED)
+
+    def two(self, word: str, *tiles: str) -> None:
+        *sources, last = (self.tile[t] for t in tiles)
+        self.k.op(f"pto.t{word}", sources, [last])
+
+    one = two
+
+    def part(self, word: str, *tiles: str) -> None:
+        *sources, last = (self.cut[t] for t in tiles)
+        self.k.op(f"pto.t{word}", sources, [last])
+
+    def factor(self, word: str, x: str, value: str, z: str) -> None:
+        factor = self.constant(value, "f32")
+        self.k.op(f"pto.t{word}", [self.tile[x], factor], [self.tile[z]])
+
+    def bits(self, word: str, x: str, value: str, z: str) -> None:
+        factor = self.constant(value, "i32")
+        self.k.op(f"pto.t{word}", [self.number[x], factor], [self.whole])
+        self.barrier()
+        self.k.op("pto.tmov", [self.whole], [self.number[z]])
+
+    def round(self, mode: str, x: str) -> None:
+        self.k.op("pto.tcvt", [self.tile[x]], [self.half], f"rmode = #pto<round_mode {mode}>")
+        self.barrier()
+        self.k.op("pto.tcvt", [self.half], [self.tile[x]], "rmode = #pto<round_mode RINT>")
+
+    def sum(self, x: str, z: str) -> None:
+        self.k.op("pto.trowsum", [self.tile[x], self.tmp], [self.column])
+        self.barrier()
+        self.k.op("pto.trowexpandmul", [self.tile[x], self.column, self.tmp], [self.tile[z]])
+
+    def sort(self, pattern: str, x: str, z: str) -> None:
+        self.k.load("n", self.places)
+        self.barrier()
+        self.k.op("pto.tsort32", [self.tile[x], self.places], [self.wide])
+        self.barrier()
+        how = f"{{maskPattern = #pto.mask_pattern<{pattern}>}} : {self.wide.type}"
+        target = self.tile[z]
+        self.k.line(f'pto.tgather ins(%wide {how}, "row") outs(%{target.name} : {target.type})')
+
+    def choose(self, word: str, *tiles: str) -> None:
+        x, y, z = (self.tile[t] for t in tiles)
+        self.k.op("pto.tcmp", [x, y], [self.mask], f"cmpMode = #pto<cmp {word}>")
+        self.barrier()
+        self.k.op("pto.tsel", [self.mask, x, y, self.tmp], [z])
+
+    def down(self, x: str) -> None:
+        self.k.op("pto.tmov", [self.upper[x]], [self.lower[x]])
+
+    def stack(self, at: str, from_: str, x: str, z: str) -> None:
+        k, name = self.k, f"%f{len(self.k.lines)}"
+        k.line(f"pto.local_array_set %held[{k.const(int(at))}], %s1 : {STACK}, f32")
+        k.line(f"{name} = pto.local_array_get %held[{k.const(int(from_))}] : {STACK} -> f32")
+        k.op("pto.tmuls", [self.tile[x], (name, "f32")], [self.tile[z]])
 
 
 def kernel(target: str, steps: list[Step], *, order: str = TILES) -> ptosim.Program:
     """The program of some steps, its tiles at addresses in the order of `order`."""
-    k = Kernel(target, sync="manual")
-    at = {name: 8192 * n for n, name in enumerate(order)}
-    tile = {n: k.tile(n, "f32", ROWS, COLUMNS, addr=at[n]) for n in TILES}
-    half = k.tile("half", "bf16", ROWS, COLUMNS, addr=40960)
-    tmp = k.tile("tmp", "f32", ROWS, COLUMNS, addr=49152)
-    column = k.tile("column", "f32", ROWS, 1, layout="dn", addr=57344)
-    fence = "pto.barrier <PIPE_ALL>"
-    for number, (what, *given) in enumerate(steps):
-        if what == "barrier":
-            k.line(fence)
-        elif what == "load":
-            k.load(given[0], tile[given[1]])
-        elif what == "store":
-            k.store(tile[given[0]], given[1])
-        elif what == "factor":
-            k.line(f"%f{number} = arith.constant {given[2]} : f32")
-            k.op(f"pto.t{given[0]}", [tile[given[1]], (f"%f{number}", "f32")], [tile[given[3]]])
-        elif what == "round":
-            k.op("pto.tcvt", [tile[given[1]]], [half], f"rmode = #pto<round_mode {given[0]}>")
-            k.line(fence)
-            k.op("pto.tcvt", [half], [tile[given[1]]], "rmode = #pto<round_mode RINT>")
-        elif what == "sum":
-            k.op("pto.trowsum", [tile[given[0]], tmp], [column])
-            k.line(fence)
-            k.op("pto.trowexpandmul", [tile[given[0]], column, tmp], [tile[given[1]]])
-        else:
-            *sources, last = given[1:]
-            k.op(f"pto.t{given[0]}", [tile[s] for s in sources], [tile[last]])
-    return k.program()
+    writer = Writer(target, order)
+    for what, *given in steps:
+        getattr(writer, what)(*given)
+    return writer.k.program()
 
 
 def changed(steps: list[Step], rng: random.Random) -> list[Step] | None:
@@ -86,14 +185,29 @@ def changed(steps: list[Step], rng: random.Random) -> list[Step] | None:
     elif kind == "order":
         other = (at + 2) % len(found)
         found[at], found[other] = found[other], found[at]
-    elif kind == "operands" and what == "two":
+    elif kind == "operands" and what in ("two", "part", "choose"):
         found[at] = (what, given[0], given[2], given[1], given[3])
-    elif kind == "word" and what in ("two", "one", "round"):
-        words = {"two": TWO, "one": ONE, "round": ROUNDINGS}[what]
+    elif kind == "word" and what in WORDS:
+        words = WORDS[what]
         found[at] = (what, rng.choice(words), *given[1:])
     elif kind == "word" and what == "factor":
         found[at] = (what, given[0], given[1], str(float(given[2]) * 1.5), given[3])
-    elif kind == "tile" and what in ("two", "one", "store", "load"):
+    elif kind == "word" and what == "bits":
+        found[at] = (what, rng.choice(BITS), given[1], str(int(given[2]) + 1), given[3])
+    elif kind == "word" and what == "stack":
+        found[at] = (what, *(str(rng.randrange(4)) for _ in range(2)), *given[2:])
+    elif kind == "word" and what in ("store", "add"):
+        found[at] = ("add" if what == "store" else "store", *given)
+    elif kind == "tile" and what in (
+        "two",
+        "one",
+        "store",
+        "load",
+        "part",
+        "choose",
+        "sort",
+        "add",
+    ):
         place = rng.choice([n for n, word in enumerate(given) if word in TILES])
         found[at] = (what, *given[:place], rng.choice(TILES), *given[place + 1 :])
     else:
