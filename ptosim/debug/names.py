@@ -121,6 +121,11 @@ class Names:
             return text
         return _PLAIN.sub(lambda m: f"%{m[0]}" if m[0] in self._values else m[0], text)
 
+    def first_signed(self, text: str) -> str:
+        """Return the arguments of a command, in which the first word has that sign."""
+        found = _PLAIN.match(text) if self.source.is_cpp else None
+        return f"%{text}" if found is not None and found[0] in self._values else text
+
     def values(self, function: str) -> list[Value]:
         """Return the values of a function, in order of definition."""
         own = (v for v in self.program.slots if self._owners.get(v) == function)

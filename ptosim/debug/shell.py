@@ -96,9 +96,14 @@ class Shell:
         walker.moving = made.name not in _STILL
         try:
             with self._limits_of(made.name):
-                made.function(self, args.strip())
+                made.function(self, self._named(made, args.strip()))
         finally:
             walker.moving = walker.interrupted = False
+
+    def _named(self, made: Command, args: str) -> str:
+        """The arguments of a command; names of C++ in front of them are values of the program."""
+        is_value = made.completes == "values" and made.name not in ("expect", "watch")
+        return self.session.names.first_signed(args) if is_value else args
 
     def _limits_of(self, name: str) -> AbstractContextManager[object]:
         """The limits of one command. One that moves the run looks at them between instructions, so

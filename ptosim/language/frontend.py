@@ -148,7 +148,7 @@ def _from_cpp(source: Source, options: FrontOptions, sink: Sink) -> Front:
     front = check_module(made.module, options, sink)
     front.resolved.entries = [e for e in front.resolved.entries if e == made.entry]
     front.resolved.spoken = {asked.removeprefix("@"): made.entry} if asked else {}
-    front.resolved.blocks = made.blocks
+    front.resolved.blocks, front.resolved.defaults = made.blocks, made.defaults
     front.entry = asked
     return front
 

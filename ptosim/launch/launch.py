@@ -113,6 +113,7 @@ class Launch:
         prepared, options = self.prepared, self.options
         self.binding = self._binding(prepared, self.program, self.machine, options, self.sink)
         given = arguments.by_name(prepared.launched, args, options.ranks)
+        given = {**prepared.front.resolved.defaults, **given}
         self.binding.bind(given)
         self.told = told_arguments(prepared.launched, self.program, given)
         self.binding.generated.update(self.told.words)

@@ -303,6 +303,7 @@ class LoadedProgram(Shown):
         asked = self.front.resolved.blocks
         if isinstance(asked, str):
             given = args.get(asked) if isinstance(args, Mapping) else None
+            given = self.front.resolved.defaults.get(asked) if given is None else given
             asked = None if given is None else operator.index(given)
         return max(asked or 1, 1)
 

@@ -67,9 +67,8 @@ def snippet_of(text: str) -> str:
 def _names_file(text: str) -> bool:
     if not text or "\n" in text or len(text) > 4096:
         return False
-    return (
-        text.endswith(".pto") or ".pto#" in text or os.path.exists(text)
-    )  # `Path.exists` raises for long names
+    is_path = text.endswith((".pto", *KERNELS)) or ".pto#" in text
+    return is_path or os.path.exists(text)  # `Path.exists` raises for long names
 
 
 def open_source(name: str) -> Source:
@@ -88,19 +87,36 @@ def open_file(name: str) -> Source:
 
 
 def files_of(names: Sequence[str]) -> list[str]:
-    """Return the FILE arguments with every folder as the programs in it and below, sorted. Raises
-    UsageError for a folder without any."""
+    """Return the FILE arguments with every folder as the programs in it and below, sorted: `.pto`,
+    and kernels in C++. Raises UsageError for a folder without any."""
     found: list[str] = []
     for name in names:
         folder = Path(name)
         if not name or name.startswith(("@", "-")) or not folder.is_dir():
             found.append(name)
             continue
-        programs = sorted(str(path) for path in folder.rglob("*.pto") if path.is_file())
+        programs = sorted(str(path) for path in folder.rglob("*") if _is_program(path))
         if not programs:
-            raise UsageError(f"there is no .pto file in `{name}` or below")
+            raise UsageError(f"there is no .pto file in `{name}` or below, and no kernel in C++")
         found.extend(programs)
     return found
+
+
+KERNELS = (".cpp", ".cc", ".cce")
+"""Endings of files in C++ that may have kernels."""
+_KERNEL = re.compile(r"\b(?:AICORE|__aicore__|__global__)\b|\[aicore\]")
+
+
+def _is_program(path: Path) -> bool:
+    """Is a file of a folder a program? C++ without a kernel is for the host."""
+    if path.suffix not in (".pto", *KERNELS) or not path.is_file():
+        return False
+    if path.suffix == ".pto":
+        return True
+    try:
+        return _KERNEL.search(read_text(path)) is not None
+    except UsageError:  # told when it is opened
+        return True
 
 
 def split_part(name: str) -> tuple[str, str]:

@@ -22,7 +22,7 @@ from ptosim.ground.diagnostics.select import (
 )
 from ptosim.ground.errors import BudgetError, PtosimError, UsageError
 from ptosim.ground.isa.dates import DEFAULT_DATE
-from ptosim.ground.isa.targets import machine
+from ptosim.ground.isa.targets import DEFAULT_TARGET, machine
 from ptosim.ground.limits import Limits, current
 from ptosim.ground.processes import keep
 from ptosim.ground.progress import Progress, part_done, watched
@@ -103,6 +103,7 @@ class _File:
 
     source: Source
     verdict: Verdict
+    entry: str | None
     shown: list[Diagnostic]
     hidden: list[Diagnostic]
     omitted: list[Diagnostic] = field(default_factory=list)
@@ -199,20 +200,26 @@ def _run(options: argparse.Namespace, terminal: Terminal) -> int:
     launching.switches(options.set)
     chosen = selection(options.select, options.ignore)
     read, unreadable = _read(options, chosen, terminal)
-    wanted = [(source, t) for name, source in read for t in _targets(name, options)]
+    wanted = [
+        (source, t, entry)
+        for name, source in read
+        for t in _targets(name, options)
+        for entry in _entries(source, t, options)
+    ]
     reports: list[_File] = []
     try:
         with terminal.busy("checking", len(wanted), "programs") as progress:
             known = _in_advance(wanted, options)
-            for number, (source, t) in enumerate(wanted):
+            for number, one in enumerate(wanted):
                 progress.where = ""  # of the one before
-                reports.append(_check(source, t, options, chosen, known.get(number)))
+                reports.append(_check(*one, options, chosen, known.get(number)))
                 part_done(number not in known)
     except BudgetError as reached:
         if terminal.format == "text" and not options.output:  # what a machine reads is whole
             current().lift()
-            source = wanted[len(reports)][0]
-            reports += [_file(source, verdict_of(c), options, chosen) for c in reached.checks]
+            source, _, entry = wanted[len(reports)]
+            made = map(verdict_of, reached.checks)
+            reports += [_file(source, verdict, entry, options, chosen) for verdict in made]
             _write(reports, options, terminal)
         raise
     _write(reports, options, terminal)
@@ -283,32 +290,49 @@ def _targets(name: str, options: argparse.Namespace) -> list[str | None]:
 
 def _checker(name: str, options: argparse.Namespace, chosen: Selection):
     target = _targets(name, options)[0]
-    return lambda source: _check(source, target, options, chosen).shown
+    return lambda source: _check(source, target, options.entry, options, chosen).shown
+
+
+def _entries(
+    source: Source, target: str | None, options: argparse.Namespace
+) -> Sequence[str | None]:
+    """The entries that are followed, each by itself: of a file in C++ with several all of them."""
+    if options.entry is not None or not source.is_cpp:
+        return [options.entry]
+    from ptosim.language.cpp.reader import several  # brings the extra
+    from ptosim.language.targets import check_target_word
+
+    arch = check_target_word(target or DEFAULT_TARGET).architecture
+    return several(source, arch, launching.defines(options.define)) or [None]
 
 
 def _check(
     source: Source,
     target: str | None,
+    entry: str | None,
     options: argparse.Namespace,
     chosen: Selection,
     known: Plain | None = None,
 ) -> _File:
-    verdict = _verdict(source, target, options) if known is None else restored(known, source)
-    return _file(source, verdict, options, chosen)
+    is_new = known is None
+    verdict = _verdict(source, target, entry, options) if is_new else restored(known, source)
+    return _file(source, verdict, entry, options, chosen)
 
 
-def _in_advance(
-    wanted: list[tuple[Source, str | None]], options: argparse.Namespace
-) -> dict[int, Plain]:
+_Wanted = tuple[Source, str | None, str | None]
+"""A program, the target, the entry."""
+
+
+def _in_advance(wanted: Sequence[_Wanted], options: argparse.Namespace) -> dict[int, Plain]:
     """Check programs in several processes, where there are enough of them; return the verdicts by
     number. One that fails, or that cannot be told apart from its text, is left for later."""
     jobs = options.jobs or available_cores()
     if len(wanted) < 2 or jobs < 2 or not _is_kept(options):
         return {}
 
-    def plain(pair: tuple[Source, str | None]) -> Plain | None:
+    def plain(one: _Wanted) -> Plain | None:
         try:
-            return to_plain(_verdict(*pair, options), pair[0])
+            return to_plain(_verdict(*one, options), one[0])
         except PtosimError:
             return None
 
@@ -324,7 +348,9 @@ def _is_kept(options: argparse.Namespace) -> bool:
     return not options.arg and launching.limits_of(options) == Limits()
 
 
-def _verdict(source: Source, target: str | None, options: argparse.Namespace) -> Verdict:
+def _verdict(
+    source: Source, target: str | None, entry: str | None, options: argparse.Namespace
+) -> Verdict:
     given: dict[str, Any] = {
         "target": target,
         "level": options.level,
@@ -333,7 +359,7 @@ def _verdict(source: Source, target: str | None, options: argparse.Namespace) ->
         "legacy": options.legacy,
         "profile": options.profile or "hw",
         "switches": launching.switches(options.set),
-        "entry": options.entry,
+        "entry": entry,
         "dry_run": options.dry_run,
         "redundant": options.redundant,
         "planner": options.planner,
@@ -363,10 +389,14 @@ def _verdict(source: Source, target: str | None, options: argparse.Namespace) ->
 
 
 def _file(
-    source: Source, verdict: Verdict, options: argparse.Namespace, chosen: Selection
+    source: Source,
+    verdict: Verdict,
+    entry: str | None,
+    options: argparse.Namespace,
+    chosen: Selection,
 ) -> _File:
     found = _strict(verdict.findings) if options.strict else verdict.findings
-    return _File(source, verdict, *chosen.split(found))
+    return _File(source, verdict, entry, *chosen.split(found))
 
 
 def _arguments(options: argparse.Namespace) -> dict[str, object]:
@@ -475,7 +505,7 @@ def _fields(report: _File, options: argparse.Namespace) -> dict[str, object]:
         "level": made.level,
         "sync": made.sync,
         "profile": options.profile or "hw",
-        "entry": options.entry or ", ".join(made.entries),
+        "entry": report.entry or ", ".join(made.entries),
         "findings": len(report.shown),
         "hidden": len(report.hidden),
         "dry_run": report.verdict.dry_run,

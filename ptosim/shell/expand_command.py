@@ -23,13 +23,14 @@ standard error. Exit code 1 with --strict if any stays."""
     option("file", metavar="FILE", help=FILE),
     option("--target", metavar="T", help="a5 (950); default: the module's"),
     COMPAT,
+    option("--entry", metavar="F", help="of a kernel in C++: which of its entries"),
     switch("--strict", help="exit 1 if a vector operation of tiles stays as it is"),
     forms=("text", "json"),
     epilog=_EPILOG,
 )
 def run(options: argparse.Namespace, terminal: Terminal) -> Report:
     """The program; below it, as comments, what stayed as it is."""
-    found = expand(open_source(options.file), options.target, options.compat)
+    found = expand(open_source(options.file), options.target, options.compat, options.entry)
     if found.kept:
         terminal.remark(_counted(found))
     code = 1 if found.kept and options.strict else 0

@@ -6,10 +6,13 @@ they depend on: the text and its name, the options, and the files of this instal
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ptosim.ground.diagnostics.model import Diagnostic, Fix, Label, Severity
+from ptosim.ground.files import is_file
 from ptosim.ground.isa.cache import installed, keep, recalled
 from ptosim.ground.records import NamedTuple
 from ptosim.ground.source import Source, Span
@@ -82,7 +85,7 @@ def kept_verdict(
     """Return what `check` says of a source with some options, or what it said before. Of options
     that read files, and of limits, the caller asks `check` itself. Raises what `check` does."""
     files = installed() if ENABLED else None
-    if files is None:
+    if files is None or _reads_others(source):
         return verdict_of(check())
     given = (source.name, source.part, source.text, source.around, sorted(options.items()))
     inputs = repr((given, files)).encode("utf-8", "surrogatepass")
@@ -94,6 +97,17 @@ def kept_verdict(
     if plain is not None:
         keep(_KIND, inputs, plain, one_of_many=True)
     return verdict
+
+
+_QUOTED = re.compile(r'^[ \t]*#[ \t]*include[ \t]*"([^"\n]+)"', re.MULTILINE)
+
+
+def _reads_others(source: Source) -> bool:
+    """Does a file in C++ include one that is beside it? What that says may change."""
+    if not source.is_cpp:
+        return False
+    folder = Path(source.name).parent
+    return any(is_file(folder / name) for name in _QUOTED.findall(source.text))
 
 
 # -- findings as plain data ------------------------------------------------------------------------

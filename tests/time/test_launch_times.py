@@ -290,6 +290,12 @@ def test_where_a_window_begins_counts_as_its_stride_does() -> None:
     )
     assert loaded(1024, 64, counted) / aligned == pytest.approx(1.1, rel=1e-3)
     assert loaded(1024, 256, counted) == aligned
+    cast = text.replace("%x: !pto.ptr<f32>", "%w: !pto.ptr<i8>").replace(
+        "%v = pto.make", "%y = pto.addptr %w, %s : !pto.ptr<i8> -> !pto.ptr<i8>\n"
+        "    %x = pto.castptr %y : !pto.ptr<i8> -> !pto.ptr<f32>\n    %v = pto.make"
+    ).replace("strides = [%s,", "strides = [%c1024,")  # fmt: skip
+    assert loaded(512, 0, cast) == aligned  # of bytes, in front of a pointer to another type
+    assert loaded(256, 0, cast) / aligned == pytest.approx(1.1, rel=1e-3)
 
 
 def stored(chip: str, stride: int, *, adds: bool = False, blocks: int = 1) -> ptosim.CostReport:

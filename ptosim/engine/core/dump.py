@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from typing import Any
 
@@ -50,7 +51,7 @@ class Dumper:
                 (op, value)
                 for op in operations
                 for value in engine.program.slots
-                if value.name == dump.name and _visible(value, op)
+                if _is_named(engine.resolved, value, dump.name) and _visible(value, op)
             ]
             if not found:
                 raise UsageError(f"--dump {dump.title}: there is no value %{dump.name} there")
@@ -88,6 +89,13 @@ def _operations(resolved: ResolvedModule, dump: Dump) -> list[Operation]:
             help="VALUE@LINE or VALUE@OP, as in q@12 or q@tquant",
         )
     return found
+
+
+def _is_named(resolved: ResolvedModule, value: Value, name: str) -> bool:
+    """A variable of C++ is a value with a number of its own behind its name."""
+    is_cpp = resolved.module.source.is_cpp
+    own = re.fullmatch(rf"{re.escape(name)}_\d+", value.name) if is_cpp else None
+    return value.name == name or own is not None
 
 
 def _visible(value: Value, op: Operation) -> bool:

@@ -244,28 +244,33 @@ class Multiples:
         data decide it."""
         terms: list[int | None] = []
         value: Value | None = window
-        bits = getattr(getattr(window.type, "elem", None), "bits", 8)
         while value is not None and not value.is_argument:
             op = value.owner
             if op is None:
                 return ALIGNED
+            found: list[int | None] = []
             if op.has("window"):
                 steps = _strides(op)
                 offsets = op.bound.get("offsets") or ()
                 if steps is None or len(steps) != len(offsets):
                     return ALIGNED
-                terms += [
+                found = [
                     _product(self.of(o), self.of(s)) for o, s in zip(offsets, steps, strict=True)
                 ]
-                value = op.bound["source"].value
+                source = op.bound["source"]
             elif op.has("view") or op.has("points_into"):
-                terms.append(self.of(op.bound["offset"]) if op.has("points_into") else 0)
-                value = op.bound["ptr"].value
+                if "offset" in op.bound:
+                    found.append(self.of(op.bound["offset"]))
+                source = op.bound.get("ptr") or op.bound["src"]
             else:
                 return ALIGNED
-        found = gcd(*(0 if term is None else term for term in terms)) * bits // 8
-        known = ALIGNED if None in terms else found
-        return gcd(ALIGNED, known)
+            bits = getattr(getattr(value.type, "elem", None), "bits", 8)
+            terms += [term and max(term * bits // 8, 1) for term in found]
+            value = source.value
+            if value is not None and not hasattr(value.type, "elem"):  # an address is a number
+                terms.append(self.of(value))
+                break
+        return ALIGNED if None in terms else gcd(ALIGNED, *(term or 0 for term in terms))
 
     def of(self, operand: Any) -> int | None:
         """Of an operand of the text."""

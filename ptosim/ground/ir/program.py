@@ -144,6 +144,8 @@ class ResolvedModule:
     """Other names of entries: a kernel in C++ is asked for with its template arguments."""
     blocks: int | str | None = None
     """How many blocks the launch of a C++ file asks for: a number, or the argument that says it."""
+    defaults: Mapping[str, int | float | bool] = field(default_factory=dict)
+    """Numbers that a C++ file says for arguments that are left out."""
 
     def home(self, op: Operation) -> Function | None:
         """Return the function that an operation is in."""

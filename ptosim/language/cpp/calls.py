@@ -219,7 +219,12 @@ class Calls(Repeats):
         """Call the function of a name that fits the arguments."""
         if args and args[0].type == "call_expression" and args[0].text.startswith(b"__launch__"):
             self.ev(args[0])
-            args = args[1:]
+            values = [self.lv(a) for a in args[1:]]
+            before, self.host = self.host, False
+            try:
+                return self.call_with(overloads, targs, values, node)
+            finally:
+                self.host = before
         return self.call_with(overloads, targs, [self.lv(a) for a in args], node)
 
     def call_with(self, overloads: Overloads, targs: Any, values: list[Any], node: Any) -> Any:
@@ -361,6 +366,9 @@ class Calls(Repeats):
             ref = inner(field_of(function.node, "declarator"), "reference_declarator")
             type_ = None if ref is not None else self._returned(function)
             return self._followed(body, type_, function.name, node, ref)
+        except CppError as fault:
+            fault.calls = fault.calls or tuple(self.calls)
+            raise
         finally:
             self.static -= is_static
             self.scope, self.deep = before, deep

@@ -182,6 +182,8 @@ class Collector:
             if not isinstance(known, Scope):
                 known = inside.names[word] = Scope(inside, word)
             inside = known
+        if inside not in scope.using and any(c.type == "inline" for c in node.children):
+            scope.using.append(inside)
         self.collect(named(body), inside)
 
     def _template_declaration(self, node: Any, scope: Scope, params: Any) -> None:

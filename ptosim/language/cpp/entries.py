@@ -168,6 +168,10 @@ def argument_of(follower: Any, param: Any, names: list[str], function: Declared)
         follower.argument_types[word] = type_.value
         return Num(type_, None, f"%{word}")
     follower.argument_types[word] = type_.stored
+    default = field_of(param, "default_value")
+    if default is not None:
+        value = follower.cast(follower.num(follower.ev(default), default), type_, default)
+        follower.defaults[word] = follower.known(value, default, "a default argument")
     made = follower.from_memory(f"%{word}", type_)
     follower.argument_values[made.name or ""] = word
     return made

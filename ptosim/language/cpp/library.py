@@ -12,6 +12,7 @@ from ptosim.language.cpp.kinds import (
     INT,
     SCALARS,
     Dims,
+    Enum,
     EventType,
     GlobalType,
     Member,
@@ -53,15 +54,18 @@ TYPES = frozenset(
      "TileLeftCompact", "TileRightCompact", "TileAccCompact", "TileLeftScaleCompact",
      "TileRightScaleCompact", "GlobalTensor", "Shape", "Stride", "TileShape2D", "BaseShape2D",
      "Event", "TPipe", "ConvTile", "ConvTileShape", "ParallelGroup", "MrgSortExecutedNumList",
-     "PadValueCustom", "PadCustom", "RecordEvent", "is_same", "is_same_v", "conditional",
-     "conditional_t", "remove_reference", "remove_reference_t", "remove_cv_t", "remove_cvref_t",
-     "decay_t", "decay", "remove_cv", "remove_const_t", "is_integral", "is_integral_v",
-     "is_floating_point", "is_floating_point_v", "is_signed_v", "is_unsigned_v", "numeric_limits",
-     "enable_if", "enable_if_t", "integral_constant", "bool_constant", "true_type", "false_type",
-     "make_unsigned_t", "make_signed_t", "remove_pointer_t", "is_pointer_v", "is_void_v", "array",
-     "tuple", "pair", "index_sequence", "integer_sequence", "make_index_sequence",
-     "make_integer_sequence", "index_sequence_for",
-     "is_arithmetic_v", "underlying_type_t", "void_t")
+     "PadValueCustom", "PadCustom", "RecordEvent", "numeric_limits", "integral_constant",
+     "bool_constant", "true_type", "false_type", "array", "tuple", "pair", "index_sequence",
+     "integer_sequence", "make_index_sequence", "make_integer_sequence", "index_sequence_for",
+     "void_t",
+     *(f"{word}{end}" for end in ("", "_t") for word in (
+         "conditional", "remove_reference", "remove_cv", "remove_cvref", "decay", "remove_const",
+         "enable_if", "make_unsigned", "make_signed", "remove_pointer", "add_pointer",
+         "underlying_type", "type_identity")),
+     *(f"{word}{end}" for end in ("", "_v") for word in (
+         "is_same", "is_integral", "is_floating_point", "is_signed", "is_unsigned", "is_pointer",
+         "is_void", "is_arithmetic", "is_enum", "is_class", "is_base_of", "conjunction",
+         "disjunction", "negation")))
 )  # fmt: skip
 CONSTANTS = {
     "DYNAMIC": number(-1), "INFINITY": Num(FLOAT, math.inf), "NAN": Num(FLOAT, math.nan),
@@ -331,22 +335,36 @@ def trait(name: str, args: list[Any], node: Any) -> Any:
     if name == "index_sequence":
         return Named("integer_sequence", (SCALARS["uint64_t"], *args))
     word = name.removesuffix("_v").removesuffix("_t")
-    if word == "is_same":
-        return _told(name, args[0] == args[1])
     if word == "conditional":
         chosen = args[1] if whole(args[0], node, "a condition") else args[2]
         return chosen if name.endswith("_t") else Named("conditional", (chosen,))
     if word in _CHANGED:
         changed = _CHANGED[word](args[0])
         return changed if name.endswith("_t") else Named(word, (changed,))
+    if word in _JOINED:
+        return _told(name, _JOINED[word](_holds(a, node) for a in args))
     if word in _ASKED:
-        return _told(name, _ASKED[word](args[0]))
+        return _told(name, _ASKED[word](*args))
     if word in ("enable_if", "void"):
         made = args[1] if len(args) > 1 else SCALARS["void"]
         if word == "enable_if" and not whole(args[0], node, "a condition"):
             raise CppError(node, "enable_if does not hold here")
         return made if name.endswith("_t") else Named(word, (made,))
     return None
+
+
+def _holds(trait: Any, node: Any) -> bool:
+    """Does a trait hold that is an argument of another one?"""
+    if isinstance(trait, Named):
+        trait = member_of_trait(trait, "value")
+    return bool(whole(trait, node, "a trait"))
+
+
+def _derives(type_: Any, base: Any) -> bool:
+    return type_ == base or any(_derives(b, base) for b in getattr(type_, "bases", ()))
+
+
+_JOINED = {"conjunction": all, "disjunction": any, "negation": lambda found: not next(found)}
 
 
 def _told(name: str, holds: bool) -> Any:
@@ -362,15 +380,23 @@ _CHANGED = {
     "decay": lambda t: t, "remove_const": lambda t: t, "make_unsigned": _signless(False),
     "make_signed": _signless(True), "underlying_type": lambda t: INT,
     "remove_pointer": lambda t: t.to if isinstance(t, Pointer) else t,
+    "add_pointer": Pointer, "type_identity": lambda t: t,
 }  # fmt: skip
-_ASKED = {
+_ASKED: dict[str, Any] = {
+    "is_same": lambda t, other: t == other,
     "is_integral": lambda t: isinstance(t, Scalar) and t.kind in ("int", "bool"),
     "is_floating_point": lambda t: t in (FLOAT, SCALARS["double"]),
     "is_arithmetic": lambda t: isinstance(t, Scalar) and t.kind in ("int", "bool", "float"),
     "is_signed": lambda t: isinstance(t, Scalar) and t.kind in ("int", "float") and t.signed,
     "is_unsigned": lambda t: isinstance(t, Scalar) and t.kind in ("int", "bool") and not t.signed,
     "is_pointer": lambda t: isinstance(t, Pointer),
+    "is_base_of": lambda t, other: _derives(other, t),
     "is_void": lambda t: t == SCALARS["void"],
+    "is_enum": lambda t: isinstance(t, Enum) or (isinstance(t, Named) and t.name in ENUMS),
+    "is_class": lambda t: (
+        not isinstance(t, (Scalar, Pointer, Enum))
+        and not (isinstance(t, Named) and t.name in ENUMS)
+    ),
 }
 
 
@@ -410,6 +436,8 @@ def _limit(type_: Scalar, word: str) -> Any:
 
 
 _BACK = {v: k for k, v in _SNAKE.items()}
+COMPACTS = {v: k for k, v in _COMPACTS.items()}
+"""Words of tiles in the IR -> members of CompactMode."""
 
 
 def arguments_of(type_: Any) -> tuple[str, tuple[Any, ...]]:

@@ -145,7 +145,8 @@ class Names(Templates):
     def member(self, owner: Any, word: str, node: Any) -> Any:
         """Return `owner::word`."""
         if isinstance(owner, Scope):
-            found = owner.names.get(word)
+            spaces = (owner, *owner.using)
+            found = next((s.names[word] for s in spaces if word in s.names), None)
             return self.settled(found, node) if found is not None else None
         if isinstance(owner, Declared) and owner.kind == "enum":
             found = owner.scope.names.get(word)
@@ -426,6 +427,7 @@ def _of_tile(tile: TileType, word: str) -> Any:
         "Loc": args[0],
         "BFractal": args[4],
         "SFractal": args[7],
+        "Compact": Member("CompactMode", library.COMPACTS[tile.compact]),
         "PadVal": Member(
             "PadValue", {0: "Null", 1: "Zero", 2: "Max", 3: "Min"}.get(tile.pad, "Null")
         ),

@@ -312,6 +312,23 @@ _WORDS = frozenset((*MARKERS, KERNEL, _VECTOR_SCOPE, "__LINE__", "__FILE__", "__
 _TYPENAME = re.compile(r"([(,={]\s*|\breturn\s+)(typename)(?=\s+[\w:]+(?:<[^;{}()]*>)?\s*::)")
 """`typename A::B` in an expression, whose grammar has no such word: it says nothing there."""
 
+_PRAGMA = re.compile(r'\b_Pragma[ \t]*\([ \t]*"(?:[^"\\\n]|\\.)*"[ \t]*\)')
+
+_ASSIGNED = re.compile(
+    r"(\((?:\(\w+[-+*/%&|^]?=[^(){};,=]*\), )*)(\w+) ([-+*/%&|^]?=) "
+    r"([^(){};,=]+|[^(){};,=]*\([^(){};]*\)),"
+)
+"""`(a = 2, a + 1)`, which the grammar does not take: the assignment gets brackets of its own in the
+place of its blanks."""
+
+
+def _assignments_apart(text: str) -> str:
+    count = 1
+    while count:
+        text, count = _ASSIGNED.subn(r"\1(\2\3\4),", text)
+    return text
+
+
 _MEMBER = re.compile(
     r"([=(,+\-*/%&|^?:<!~\[{;]\s*|\breturn\s+)"
     r"\((\s*\w+(?:<[^;{}()]*>)?(?:::\w+)*::(\w+)\s*)\)(?=\s*[-+*&])"
@@ -355,7 +372,9 @@ class _Writer:
                 self._token(token)
         if pending is not None:
             self._token(pending)
-        text = _TYPENAME.sub(lambda found: found[1] + " " * len(found[2]), "".join(self.out))
+        text = _PRAGMA.sub(lambda found: " " * len(found[0]), "".join(self.out))
+        text = _TYPENAME.sub(lambda found: found[1] + " " * len(found[2]), text)
+        text = _assignments_apart(text)
         self.made.text = _MEMBER.sub(_without_brackets, text)
         return self.made
 

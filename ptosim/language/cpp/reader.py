@@ -9,8 +9,9 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from ptosim.ground.diagnostics.model import Sink
+from ptosim.ground.errors import UsageError
 from ptosim.ground.ir.core import Module, Node, Operation, Region, Tok, walk
-from ptosim.ground.records import dataclass
+from ptosim.ground.records import dataclass, field
 from ptosim.ground.source import Source, Span
 from ptosim.language.build import Builder
 from ptosim.language.cpp.arithmetic import literal
@@ -48,6 +49,8 @@ class CppModule:
     warnings: Sequence[tuple[int, str]] = ()
     orders: bool = False
     """Does it order its pipes itself?"""
+    defaults: Mapping[str, int | float | bool] = field(default_factory=dict)
+    """Numbers that arguments have where none are given."""
 
 
 def read(
@@ -62,6 +65,7 @@ def read(
     goes to the sink, then there is no module. Raises UsageError if the entry must be named or does
     not exist, or the extra is not installed."""
     problem: list[tuple[CppError, Any]] = []
+    source.reached.clear()  # by the calls of an entry that was read before
     deepest = sys.getrecursionlimit()
     sys.setrecursionlimit(max(deepest, _FRAMES))
     try:
@@ -91,23 +95,35 @@ def entries(source: Source, arch: str) -> list[str]:
         return []
 
 
+def several(source: Source, arch: str, defines: Mapping[str, str] | None = None) -> list[str]:
+    """Return the entries of a file that has more than one, none of which is meant before the
+    others; an empty list for every other file. Raises UsageError if the extra is not installed."""
+    core = "vector" if asks_core(source) else None
+    try:
+        file = _File(expand(source, arch, core, defines), arch, core)
+        found = entries_of(file)
+        if len(found) > 1:
+            chosen(file, None)
+    except (CppError, RecursionError):
+        return []
+    except UsageError:
+        return found
+    return []
+
+
 def _report(fault: CppError, source: Source, follower: Any, sink: Sink) -> None:
     """Say what is wrong where it is written, and by which calls it is reached."""
     at = fault.at if isinstance(fault.at, int) else fault.at.start_byte
     if not isinstance(fault.at, int) and follower is not None:
         at = follower.place(at)
-    notes = [] if follower is None else _reached_by(follower, source)
+    notes = [] if follower is None else _told_calls(follower, source, fault.calls)
     end = at + _word_at(source.text, at)
     sink.report(fault.code, fault.message, Span(source, at, end), help=fault.help, notes=notes[:8])
 
 
-def _reached_by(follower: Any, source: Source) -> list[str]:
-    """By which calls the place that is followed is reached, the innermost first."""
-    return _told_calls(follower, source, follower.calls)
-
-
 def _told_calls(follower: Any, source: Source, calls: Sequence[tuple[str, int]]) -> list[str]:
-    """Say calls in words; that of the entry where its template arguments say something."""
+    """Say calls in words, the innermost first; that of the entry where its template arguments say
+    something."""
     told = [(n, at) for i, (n, at) in enumerate(calls) if i or n.endswith(">")]
     lines = [(n, source.line_column(follower.place(at))[0]) for n, at in told]
     return [f"in {name} at line {line}" for name, line in reversed(lines)]
@@ -154,6 +170,7 @@ class _File:
         made.file = self
         made.pipe_ids, made.unrolling, made.carried_before, made.rounds = {}, {}, {}, []
         made.argument_values, made.values_of, made.places = {}, {}, {}
+        made.defaults = {}
         made.prepare()
         return made
 
@@ -164,6 +181,7 @@ class Follower(Instructions):
     file: Any = None
     trees: Any = ()
     argument_values: dict[str, str]
+    defaults: dict[str, int | float | bool]
     values_of: dict[tuple[int, bytes], Any]
     renamed: Sequence[str] = ()
     """Names that arguments get in the place of their own."""
@@ -318,7 +336,8 @@ def _module(source: Source, file: _File, parts: list[_Followed], name: str) -> C
     _measure(module, source)
     _note_calls(source, busy)
     ordered = any(p.follower.orders for p in busy)
-    return CppModule(module, symbol, _blocks(first), orders=ordered)
+    defaults = first.follower.defaults
+    return CppModule(module, symbol, _blocks(first), orders=ordered, defaults=defaults)
 
 
 def _pair(source: Source, parts: Sequence[_Followed], args: list[Any]) -> CppModule:
@@ -336,7 +355,9 @@ def _pair(source: Source, parts: Sequence[_Followed], args: list[Any]) -> CppMod
     module.ops = make.ops
     _measure(module, source)
     _note_calls(source, parts)
-    return CppModule(module, f"{PEER}cube", _blocks(parts[0]), orders=True)
+    first = parts[0]
+    defaults = first.follower.defaults
+    return CppModule(module, f"{PEER}cube", _blocks(first), orders=True, defaults=defaults)
 
 
 def _blocks(part: _Followed) -> int | str | None:

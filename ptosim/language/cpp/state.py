@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -37,6 +37,7 @@ class CppError(Exception):
     def __init__(self, at: Any, message: str, help: str | None = None, code: str = WRONG) -> None:
         super().__init__(message)
         self.at, self.message, self.help, self.code = at, message, help, code
+        self.calls: Sequence[tuple[str, int]] = ()  # by which it is reached, the outermost first
 
 
 class NeedsConstant(CppError):
@@ -49,7 +50,7 @@ class NeedsConstant(CppError):
 
 def refused(at: Any, name: str, why: str, help: str) -> CppError:
     """Return the refusal of what cannot be lowered."""
-    return CppError(at, f"`{name}` is not read: {why}", help, REFUSED)
+    return CppError(at, f"`{' '.join(name.split())}` is not read: {why}", help, REFUSED)
 
 
 def needs_extra() -> UsageError:

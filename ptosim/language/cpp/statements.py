@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
@@ -12,8 +13,10 @@ from ptosim.ground.records import dataclass
 from ptosim.language.build import Typed
 from ptosim.language.cpp.declared import (
     Collector,
+    Overloads,
     field_of,
     has_word,
+    identifiers,
     inner,
     name_node,
     named,
@@ -55,6 +58,8 @@ class Round:
     next: Cell | None
 
 
+_STREAMED = re.compile(rb"(std\s*::\s*)?(cout|cerr|clog)\s*<<")
+"""What is printed has no effect on values."""
 _MOST_FORKS, LEAST_REPEATED = 3, 512  # of conditions; of statements that are looked at
 _COMPOUND = frozenset(
     ("compound_statement", "if_statement", "for_statement", "while_statement", "do_statement",
@@ -91,7 +96,19 @@ class Statements(Objects):
                 f"a {node.type.replace('_', ' ')} has no form in the IR",
                 "write it with what the manual page `From C++` lists",
             )
-        handler(node)
+        if self.host and self._only_for_host(node):
+            try:
+                handler(node)
+            except CppError:  # it is not executed
+                return
+        else:
+            handler(node)
+
+    def _only_for_host(self, node: Any) -> bool:
+        """Does a statement of a launch wrapper launch nothing, and call nothing of the file?"""
+        if node.type == "static_assert_declaration" or b"__launch__" in node.text:
+            return False
+        return not any(isinstance(self.scope.find(w), Overloads) for w in identifiers(node))
 
     def _readable(self, node: Any) -> None:
         """A statement, or the head of a loop or branch, that was not read whole says nothing."""
@@ -255,6 +272,8 @@ class Statements(Objects):
 
     def _s_expression_statement(self, node: Any) -> None:
         for part in named(node):
+            if _STREAMED.match(part.text) is not None:
+                continue
             self.here(part)
             if part.type in ("assignment_expression", "update_expression", "call_expression"):
                 self.lv(part) if part.type != "call_expression" else self.ev(part)

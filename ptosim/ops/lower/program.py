@@ -10,12 +10,13 @@ from ptosim.ground.diagnostics.model import UnsupportedError, finding, rejected
 from ptosim.ground.errors import UsageError
 from ptosim.ground.ir.core import Operation
 from ptosim.ground.isa.dates import DEFAULT_DATE
-from ptosim.ground.records import dataclass, field
+from ptosim.ground.records import dataclass, field, replace
 from ptosim.ground.source import Source
 from ptosim.language.build import text_of
 from ptosim.language.frontend import Front, FrontOptions, run_frontend
 from ptosim.language.rewrite.abstract import Edit, edited, indent_of
 from ptosim.language.rewrite.forms import convert
+from ptosim.language.syntax.printer import print_module
 from ptosim.ops.lower import casts, compare, elementwise, mx, places, rows
 from ptosim.ops.lower.logical.names import has_logical
 from ptosim.ops.lower.logical.physical import VIEWS
@@ -58,16 +59,26 @@ class Expanded:
     names_target: bool = True
 
 
-def expand(source: Source, target: str | None = None, compat: str | None = None) -> Expanded:
+def expand(
+    source: Source,
+    target: str | None = None,
+    compat: str | None = None,
+    entry: str | None = None,
+) -> Expanded:
     """Return the program, of a date of the language, with every operation that has an expansion
-    written as a vector region. Operations with results are given destinations first.
+    written as a vector region. Operations with results are given destinations first. Of a kernel in
+    C++ it is the program that an entry is read as.
 
     Raises ProgramError if the program is wrong, UsageError if it is for another target or has no
     function around its operations, UnsupportedError for vectors of any length on another target.
     """
-    front = run_frontend(source, FrontOptions(target=target or _default(source), compat=compat))
+    options = FrontOptions(target=target or _default(source), compat=compat, entry=entry)
+    front = run_frontend(source, options)
     if front.sink.is_rejected:
         raise rejected(list(front.sink))
+    if source.is_cpp:
+        source = source.changed(print_module(front.module))
+        front = run_frontend(source, replace(options, entry=None, legacy=True))
     if front.target != TARGET and has_logical(front.resolved.ops):
         text = f"VMI needs the A5 vector unit: {front.target} does not execute the program"
         raise UnsupportedError([finding("PTO8001", text, help=f"expand with `--target {TARGET}`")])

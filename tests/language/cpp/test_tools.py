@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import ptosim
+from ptosim.ground.diagnostics.model import UnsupportedError
 from ptosim.tools.lsp.document import Document, Settings
 from ptosim.tools.lsp.hover import hover
 from ptosim.tools.lsp.names import CppNames
@@ -199,3 +200,84 @@ def test_judges_tests_and_sweeps_name_an_entry_of_cpp(tmp_path: Path, capsys) ->
     assert "2 accepted" in capsys.readouterr().out
     assert main(["sweep", str(tmp_path / "n.cpp"), "--const", "M=32"]) == 2
     assert "no `#define M …`" in capsys.readouterr().err
+
+
+def test_a_folder_is_checked_with_every_entry_of_its_kernels(tmp_path: Path, capsys) -> None:
+    """Of C++ too; a file for the host is none. Each entry says by which of its calls a place is
+    reached."""
+    from ptosim.shell.main import main
+
+    wrong = "template __global__ AICORE void k<int8_t, 20>(__gm__ int8_t *, __gm__ int8_t *);\n"
+    (tmp_path / "k.cpp").write_text(_TEXT + wrong)
+    (tmp_path / "main.cpp").write_text("int main() { return 0; }\n")
+    assert main(["check", str(tmp_path), "--target", "a5"]) == 3
+    heads, said = capsys.readouterr()
+    assert re.findall(r"entry (k<.*?>): (.*)", heads) == [
+        ("k<float, 64>", "no findings"), ("k<int8_t, 20>", "1 error"),
+    ]  # fmt: skip
+    assert "a row has 20 bytes" in said
+    assert "= note: in k<int8_t, 20> at line 21" in said
+    assert "k<float, 64> at line" not in said
+
+
+def test_what_a_check_said_is_not_kept_where_a_header_is_beside(
+    tmp_path: Path, capsys, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What it says may change, while the text stays."""
+    from ptosim.shell.main import main
+    from ptosim.tools import verdicts
+
+    monkeypatch.setenv("PTOSIM_CACHE_DIR", str(tmp_path / "cache"))
+    monkeypatch.setattr(verdicts, "ENABLED", True)
+    (tmp_path / "k.cpp").write_text(_TEXT.replace("#include", '#include "place.hpp"\n#include', 1)
+                                    .replace("0x1000", "PLACE"))  # fmt: skip
+    for place, code in (("0x1000", 0), ("0xfffffff", 3), ("0x1000", 0)):
+        (tmp_path / "place.hpp").write_text(f"#define PLACE {place}\n")
+        assert main(["check", str(tmp_path / "k.cpp"), "--target", "a5"]) == code
+    capsys.readouterr()
+
+
+def test_expand_writes_the_program_that_an_entry_is_read_as(tmp_path: Path, capsys) -> None:
+    from ptosim.shell.main import main
+
+    (tmp_path / "k.cpp").write_text(_TEXT)
+    assert main(["expand", str(tmp_path / "k.cpp"), "--target", "a5"]) == 0
+    printed = capsys.readouterr().out
+    assert printed.startswith("module")
+    assert "pto.vadd" in printed
+    program = ptosim.load(printed, target="a5", level=3, sync="manual")
+    result = program.run({"a": _A, "o": np.zeros_like(_A)})
+    np.testing.assert_array_equal(result.outputs["o"], 2 * _A)
+
+
+def test_values_are_asked_for_by_their_names_in_cpp(command) -> None:
+    """In `--dump` and `stats`, and in commands of the debugger that take one."""
+    code, said = command("run", "--dump", "y@tadd")
+    assert (code, "y@tadd" in said) == (0, True)
+    code, said = command("stats", "--value", "y@tadd")
+    assert (code, "y@tadd: 0 .. 2046" in said) == (0, True)
+    code, said = command("run", "--dump", "z@tadd")
+    assert (code, "there is no value %z there" in said) == (2, True)
+    orders = ("until tstore", "why y[1, 2]", "last-write y[0, 0]", "tile y[0:2, 0:2]")
+    code, said = command("debug", "--batch", *(w for order in orders for w in ("-ex", order)))
+    assert code == 0
+    assert "[1, 2] = 132" in said
+    assert "pto.tadd" in said
+
+
+def test_a_launch_wrapper_skips_what_is_for_the_host_and_a_kernel_nothing() -> None:
+    """Where the file has no declaration of a call in a kernel, it is refused, however it is
+    launched."""
+    text = _TEXT.replace("template __global__ AICORE void k<float, 64>(__gm__ float *, __gm__ float *)",
+                         "void go(float *a, float *o, void *s) { check(a); k<float, 64>"
+                         "<<<1, nullptr, s>>>(a, o); }")  # fmt: skip
+    program = ptosim.load(text, entry="go", target="a5", filename="k.cpp")
+    assert np.array_equal(program.run({"a": _A, "o": 0 * _A}).outputs["o"], 2 * _A)
+    with pytest.raises(UnsupportedError, match="`other` is not read"):
+        ptosim.load(text.replace("LOADED(x);", "other(x);"), entry="go", filename="k.cpp")
+
+
+def test_names_in_a_refusal_are_on_one_line() -> None:
+    with pytest.raises(UnsupportedError) as told:
+        ptosim.load('AICORE void k() { int (*f)(\r\n int) = 0; asm(\r\n"x"); }', filename="k.cpp")
+    assert "\n" not in told.value.diagnostics[0].message

@@ -1,0 +1,33 @@
+// want: y = x + 165
+// arg: n = 5
+#include <pto/pto-inst.hpp>
+using namespace pto;
+using G = GlobalTensor<float, Shape<1,1,1,8,64>, Stride<1,1,1,64,1>>;
+using T = Tile<TileType::Vec, float, 8, 64>;
+struct Q {};
+struct R : Q {};
+namespace n1 { inline namespace v2 { constexpr int V = 2; } }
+namespace n2 = n1;
+__global__ AICORE void k(__gm__ float *y, __gm__ float *x, int n) {
+T a, b;
+TASSIGN(a, 0);
+TASSIGN(b, 0x4000);
+G gx(x), gy(y);
+TLOAD(a, gx);
+set_flag(PIPE_MTE2, PIPE_V, EVENT_ID0);
+wait_flag(PIPE_MTE2, PIPE_V, EVENT_ID0);
+int c, d, i;
+float r = (c = 2, d = c + 1, d * 2); // 6
+if ((c = n) > 3) { r += c; } // 11
+float q = 0;
+_Pragma("unroll") for (i = 0, d = 9; i < n; ++i, d -= 2) { q += d; } // 25
+r += q; // 36
+r += std::disjunction_v<std::is_same<float, half>, std::is_same<float, float>> +
+     std::conjunction_v<std::true_type, std::is_same<int, int>> * 2 + std::negation_v<std::false_type> * 4 +
+     std::is_enum_v<TileType> * 8 + std::is_unsigned<uint8_t>::value * 16 + std::is_class_v<T> * 32 +
+     std::is_base_of_v<Q, R> * 64; // 163
+TADDS(b, a, r + n2::V * (T::Compact == CompactMode::Null));
+set_flag(PIPE_V, PIPE_MTE3, EVENT_ID0);
+wait_flag(PIPE_V, PIPE_MTE3, EVENT_ID0);
+TSTORE(gy, b);
+}

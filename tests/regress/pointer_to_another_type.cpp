@@ -1,0 +1,1 @@
+template<int R,int C>runK(float*,int*src{using S=Shape<>;using D=Stride<>;GlobalTensor<float,D>i(src);Tile<TileType::Vec,float,R,C,BLayout,-1>t()();TASSIGN(t,0);TLOAD(t,i);}template<int R,int C>LaunchK(float*y,float*x{runK<R,C>(y,x);}template LaunchK<8,64>()
