@@ -447,7 +447,7 @@ def races_of_blocks(
     if blocks == 1 or (blocks is None and not _asks(front, entry)):
         return []
     how: dict[str, Any] = {"budget": budget, "block_num": blocks or 2, "chosen": chosen}
-    found = follow(front, profile, entry, args, **how).findings
+    found = _findings(front, profile, entry, args, how)
     races = [d for d in found if d.code == _RACE and _is_between_blocks(d)]
     told = [d.span.line for d in races if d.span is not None]
     lines = [
@@ -462,6 +462,26 @@ def races_of_blocks(
     return [recoded(d, _PERHAPS, _fewer(d)) for d in races] + lines
 
 
+def _findings(
+    front: Front, profile: Profile, entry: str, args: Mapping[str, Any], how: Mapping[str, Any]
+) -> list[Diagnostic]:
+    """What following several blocks brings out; nothing where they keep apart as it is."""
+    from ptosim.launch.blocks_apart import keep_apart
+
+    chosen, options = how["chosen"], RunOptions(how["block_num"], "none", timing=False)
+    clusters = None if chosen is None else [(0, block) for block in chosen]
+    try:
+        launch = Launch(prepare(front, profile, entry, args), options, args, PLACES, clusters)
+        launch.begin(domain=Unknowns())
+        if keep_apart(launch):
+            return []
+    except BudgetError:
+        raise
+    except PtosimError:
+        pass  # following says what is wrong
+    return follow(front, profile, entry, args, **how).findings
+
+
 def _farther(
     front: Front, profile: Profile, entry: str, args: Mapping[str, Any], budget: int | None
 ) -> list[Diagnostic]:
@@ -469,7 +489,7 @@ def _farther(
     nothing: where the rows end, the last blocks of a launch that is too large do the same."""
     budget = min(budget or _MOST_STEPS, _MOST_STEPS)
     how: dict[str, Any] = {"budget": budget, "block_num": _FARTHER[-1] + 1, "chosen": _FARTHER}
-    found = follow(front, profile, entry, args, **how).findings
+    found = _findings(front, profile, entry, args, how)
     return [d for d in found if d.code == _RACE and _is_between_blocks(d) and 0 in _blocks(d)]
 
 
