@@ -95,6 +95,10 @@ _AT_ONCE = 1 << 15  # elements that stay in the cache
 _TOGETHER = 4  # products of slices in one sum
 
 
+Lengths = tuple[np.ndarray, np.ndarray]
+"""Of the rows of the left factor and the columns of the right one."""
+
+
 @np.errstate(all="ignore")
 def exact_product(left: np.ndarray, right: np.ndarray) -> np.ndarray:
     """Return left x right ([m, k], [k, n], f64) as f32: each element its exact sum, rounded once,
@@ -107,8 +111,9 @@ def exact_product(left: np.ndarray, right: np.ndarray) -> np.ndarray:
     k = left.shape[1]
     if k == 1:
         return (total + 0.0).astype(np.float32)
-    result, wide = _by_interval(total, _part(k) * rows, columns)
-    if wide.any():
+    off = _part(k) * rows, columns
+    result, wide = _by_units(left, right, total, (rows, columns), off) or _by_interval(total, *off)
+    if wide is not None and wide.any():
         _close(left, right, total, (rows, columns), result, wide)
     return result
 
@@ -117,6 +122,56 @@ def _part(k: int) -> float:
     """How far off a sum of k products is at most, as part of the sum of magnitudes; with two units
     more, for the roundings of the ends of the interval."""
     return (k + 3) * UNIT * _SLACK
+
+
+_SHORT = 32
+"""Bits behind the first one of two factors at most, if their sums may be of few units: those of
+f16, of narrower types, of small whole numbers."""
+
+
+def _by_units(
+    left: np.ndarray, right: np.ndarray, total: np.ndarray, lengths: Lengths, off: Lengths
+) -> tuple[np.ndarray, np.ndarray | None] | None:
+    """Totals as f32 where factors have so few bits that nearly all sums are exact in any order:
+    less than 2^53 of the unit of their products. Of the others, which are looked at one by one,
+    where the interval has another f32; None if none has. None alone where these are many."""
+    bits = _bits(left), _bits(right)
+    if sum(bits) > _SHORT:
+        return None
+    rows = lengths[0] / _units(left, 1, bits[0])
+    columns = 2.0**53 / _SLACK / (lengths[1] / _units(right, 0, bits[1]))
+    np.add(total, 0.0, out=total)  # a sum of zero is +0
+    result = total.astype(np.float32)
+    some = np.flatnonzero(rows >= columns.min(initial=np.inf))
+    if not len(some):
+        return result, None
+    i, j = np.nonzero(rows[some, None] >= columns)
+    i = some[i]
+    if len(i) > total.size >> 4:
+        return None
+    ends = np.empty((2, len(i)), np.float32)
+    still = _ends(total[i, j], off[0][i] * off[1][j], *ends)
+    result[i, j] = ends[1]
+    if not still.any():
+        return result, None
+    wide = np.zeros(total.shape, bool)
+    wide[i[still], j[still]] = True
+    return result, wide
+
+
+def _bits(factor: np.ndarray) -> int:
+    """Bits behind the first one of a mantissa that some value of a factor needs."""
+    used = int(np.bitwise_or.reduce(factor.view(np.int64), axis=None)) & (1 << 52) - 1
+    return 53 - (used & -used).bit_length() if used else 0
+
+
+def _units(factor: np.ndarray, axis: int, bits: int) -> np.ndarray:
+    """A power of two for each line of a factor, of which all of its values are multiples."""
+    sizes = np.abs(factor)
+    least = sizes.min(axis, initial=np.inf)
+    if not least.all():  # 0 is a multiple of everything
+        least = np.where(sizes == 0, np.inf, sizes).min(axis)
+    return np.ldexp(1.0, np.frexp(least)[1] - 1 - bits)
 
 
 def _by_interval(
@@ -147,10 +202,6 @@ def _ends(total: np.ndarray, off: np.ndarray, low: np.ndarray, high: np.ndarray)
 def _few(wide: np.ndarray) -> bool:
     """True if so many sums, one by one, take no longer than products of slices."""
     return int(np.count_nonzero(wide)) <= max(2, wide.size >> 9)
-
-
-Lengths = tuple[np.ndarray, np.ndarray]
-"""Of the rows of the left factor and the columns of the right one."""
 
 
 def _close(

@@ -225,8 +225,12 @@ def _writer(op: Binding, m: int, n: int) -> Callable[[np.ndarray], None]:
     plain, lines, memory = _by_lines(op, boxes)
 
     def write(values: np.ndarray) -> None:
-        np.copyto(plain, values, casting="same_kind")
-        np.copyto(memory, lines)
+        given = lines
+        if (values.dtype, values.shape) == (plain.dtype, plain.shape) and values.flags.c_contiguous:
+            given = values.view(lines.dtype).reshape(lines.shape)
+        else:
+            np.copyto(plain, values, casting="same_kind")
+        np.copyto(memory, given)
 
     return write
 

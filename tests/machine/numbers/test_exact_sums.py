@@ -81,7 +81,15 @@ def sparse(rng: np.random.Generator, m: int, k: int, n: int) -> tuple[np.ndarray
     return left, rng.standard_normal((k, n)).astype(np.float16) * (rng.random((k, n)) < 0.1)
 
 
-KINDS = (cancelling, ties, wide, tiny, largest, halves, sparse)
+def short(rng: np.random.Generator, m: int, k: int, n: int) -> tuple[np.ndarray, np.ndarray]:
+    """Nearly all sums are of few units of their products: not those of a small value and large ones."""
+    left, right = (rng.standard_normal(size).astype(np.float16) for size in ((m, k), (k, n)))
+    left[rng.random((m, k)) < 0.5 / k] *= np.float16(2.0**-14)
+    right[rng.random((k, n)) < 0.5 / k] *= np.float16(2.0**-12)
+    return left, right
+
+
+KINDS = (cancelling, ties, wide, tiny, largest, halves, sparse, short)
 
 
 @pytest.mark.parametrize("kind", KINDS)
