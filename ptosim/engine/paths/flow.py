@@ -9,6 +9,7 @@ from typing import Any
 from ptosim.engine.core.bound import DecodedProgram, Inst, Kind
 from ptosim.engine.core.runners import form_of
 from ptosim.ground.ir.core import Clause, Operand, Operation
+from ptosim.ground.ir.types import TileType
 from ptosim.ground.records import NamedTuple, dataclass
 from ptosim.machine.affine import Unknown
 from ptosim.machine.core import SLOT_BLOCK, SLOT_BLOCK_NUM
@@ -218,11 +219,13 @@ def _closed(
 @dataclass(slots=True, eq=False)
 class Flow:
     """What of a program may meet what nobody knows: instructions with the slots that they read and
-    write, of those that are bound (`asked`) by place. `has_reads`: the scalar unit reads memory."""
+    write, of those that are bound (`asked`) by place. `has_reads`: the scalar unit reads memory;
+    `has_tiles`: what a tile is may depend on it."""
 
     insts: list[tuple[Inst, tuple[int, ...], tuple[int, ...]]]
     asked: dict[int, tuple[int, ...]]
     has_reads: bool
+    has_tiles: bool = False
 
 
 def flow_of(program: DecodedProgram, seeds: Iterable[int]) -> Flow:
@@ -235,7 +238,8 @@ def flow_of(program: DecodedProgram, seeds: Iterable[int]) -> Flow:
             found.append((inst, sources, targets))
     asked = {i.pc: s for i, s, _ in found if i.kind is Kind.EXEC and i.semantics is not None}
     reads = any(i.op is not None and i.op.has("reads_memory") for i in program.insts)
-    return Flow(found, asked, reads)
+    made = (v for i, *_ in found if i.kind is Kind.ACTION for v in i.operation.results)
+    return Flow(found, asked, reads, any(isinstance(v.type, TileType) for v in made))
 
 
 def _flows(program: DecodedProgram, inst: Inst) -> list[tuple[Sequence[int], Sequence[int]]]:

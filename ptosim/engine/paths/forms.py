@@ -439,16 +439,36 @@ class Limit:
 
 
 class Window(NamedTuple):
-    """A window of global memory that a transfer uses: a view, or its form."""
+    """A window of global memory that a transfer uses, on a core: a view, or its form."""
 
     inst: Inst
     view: Any
     is_write: bool
+    core: int
 
     @property
     def memory(self) -> Any:
         """The buffer that it is of."""
         return (self.view.now if isinstance(self.view, Form) else self.view).memory
+
+
+class Use(NamedTuple):
+    """What an operation on tiles is given, on a core: numbers and handles, or their forms, by slot.
+    `reach` says which bytes on chip it reads and writes with other ones."""
+
+    inst: Inst
+    core: int
+    given: Mapping[int, Any]
+    reach: Callable[[Mapping[int, Any]], tuple[Reach, Reach]]
+
+    @property
+    def forms(self) -> list[Form]:
+        """The forms among what it is given that depend on symbols in their round."""
+        return [f for f in self.given.values() if isinstance(f, Form) and f.own]
+
+
+Reach = list[tuple[str, tuple[Any, ...]]]
+"""Bytes of memories on chip, by name, as equally long runs (`machine.effects.strided`)."""
 
 
 @dataclass(slots=True, eq=False)
@@ -457,7 +477,8 @@ class Noted:
     `symbols` are those that it met, `computed` the forms that the instructions which were asked
     for made, in their order, `ends` values with which a loop ends that goes on and on, `certain`
     what checks depend on that fail for an index that occurs, by the place of their operation,
-    `windows` those of global memory that transfers used in their first rounds."""
+    `windows` those of global memory that transfers used in their first rounds, `uses` those of
+    memory on chip, where a symbol says how large a tile is."""
 
     decisions: list[Decision] = field(default_factory=list)
     limits: dict[Any, Limit] = field(default_factory=dict)
@@ -466,11 +487,12 @@ class Noted:
     certain: dict[int, frozenset[Symbol]] = field(default_factory=dict)
     symbols: dict[Symbol, int] = field(default_factory=dict)
     computed: dict[int, list[Form]] = field(default_factory=dict)
-    windows: dict[tuple[int, int], Window] = field(default_factory=dict)
+    windows: dict[tuple[int, int, int], Window] = field(default_factory=dict)
+    uses: dict[tuple[int, int, int], Use] = field(default_factory=dict)
 
     def release(self) -> None:
         """Let go of what checks can be asked again with: it refers to itself."""
-        for held in (self.decisions, self.limits, self.computed):
+        for held in (self.decisions, self.limits, self.computed, self.uses):
             held.clear()
         self.broken = None
 

@@ -24,8 +24,10 @@ from ptosim.engine.paths.forms import (
     Made,
     Muted,
     Noted,
+    Reach,
     Symbol,
     Unknowable,
+    Use,
     Window,
     is_of_buffer,
     range_of,
@@ -73,7 +75,7 @@ class Paths(Scalars):
         self._launch: Any = None
         self._kept: Any = None
         self._written: list[tuple[Any, int, int]] = []
-        self._counts: dict[tuple[int, Any], int] = {}
+        self._counts: dict[tuple[Any, ...], int] = {}
 
     # -- beginning ---------------------------------------------------------------------------------
 
@@ -375,6 +377,8 @@ class Paths(Scalars):
             return
         if inst.window is not None:
             self._note_window(core, inst)
+        if self._flow.has_tiles and bound.binding.sync is None:
+            self._note_use(core, inst)
         sources, slots, half = self._flow.asked.get(inst.pc, ()), core.slots, self._half
         is_open = any(slots[half + s] is not None for s in sources)
         if is_open and bound.binding.sync is None:
@@ -390,7 +394,8 @@ class Paths(Scalars):
     def _note_window(self, core: Core, inst: Inst) -> None:
         """Keep which window of global memory a transfer uses, in its first two rounds and in the
         last one."""
-        count = self._counts[inst.pc, "window"] = self._counts.get((inst.pc, "window"), 0) + 1
+        which = inst.pc, core.index, "window"
+        count = self._counts[which] = self._counts.get(which, 0) + 1
         for name, slot in inst.operands:
             if isinstance(slot, tuple):
                 continue
@@ -398,8 +403,34 @@ class Paths(Scalars):
             if isinstance(view, GmView) and view.is_placed:
                 is_write = name.startswith(("dst", "outs"))
                 part = part_of(core.slots, self._half, slot)
-                which = count if count <= 2 else LAST
-                self.noted.windows[inst.pc, which] = Window(inst, part, is_write)
+                key = inst.pc, core.index, count if count <= 2 else LAST
+                self.noted.windows[key] = Window(inst, part, is_write, core.index)
+
+    def _note_use(self, core: Core, inst: Inst) -> None:
+        """Keep what an operation on tiles is given, in its first two rounds and in the last one."""
+        key = inst.pc, core.index
+        count = self._counts[key] = self._counts.get(key, 0) + 1
+        original = self._engine.program.insts[inst.pc]
+
+        def reach(values: Mapping[int, Any]) -> tuple[Reach, Reach]:
+            from ptosim.machine.effects.account import effects_of
+
+            kept = core.slots
+            core.slots = list(kept)
+            for slot, value in values.items():
+                core.slots[slot] = value
+            try:
+                with self._muted():
+                    engine = self._engine
+                    binding = engine.binding(core, original, engine.values_of(core, original))
+                    original.semantics(binding)
+                    found = effects_of(binding)
+            finally:
+                core.slots = kept
+            return _on_chip(found.reads), _on_chip(found.writes)
+
+        given = self._operands(core, inst)
+        self.noted.uses[*key, count if count <= 2 else LAST] = Use(inst, core.index, given, reach)
 
     def _named(self, core: Core, inst: Inst) -> None:
         """A signal: of which flag or slot it is."""
@@ -411,6 +442,12 @@ class Paths(Scalars):
     def _operands(self, core: Core, inst: Inst) -> dict[int, Any]:
         sources = sources_of(self._engine.program, inst)
         return {s: part_of(core.slots, self._half, s) for s in sources}
+
+
+def _on_chip(found: Iterable[Any]) -> Reach:
+    """The bytes among those that an operation reaches that are on chip."""
+    named = (each for each in found if isinstance(getattr(each, "where", 0), str))
+    return [(each.where, each.parts) for each in named if hasattr(each, "parts")]
 
 
 def _misplaced(core: Core, inst: Inst, values: Mapping[int, Any]) -> str:

@@ -3,13 +3,14 @@ followed, too."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from itertools import combinations
 from typing import Any
 
 from ptosim.engine.paths.forms import (
     CANNOT,
     Assignment,
+    Decision,
     Env,
     Form,
     NoRound,
@@ -19,56 +20,102 @@ from ptosim.engine.paths.forms import (
     value_of,
 )
 from ptosim.language.frontend import Front
-from ptosim.launch.paths.explore import Explored, PathRun, line_of
+from ptosim.launch.paths.explore import Explored, PathRun, is_loop, line_of
 
 _MOST = 12
 """Followings that let windows meet."""
 _MOVED = (0, 1, 2, 3, 7, 16, 64, 100, 101, 128, 1000, 4096)
 
-Key = tuple[int, int]
-"""The instruction of a window, and which of its rounds it is of."""
-Meetings = dict[tuple[Key, Key], list[tuple[Symbol, Assignment]]]
+Key = tuple[int, int, int]
+"""The instruction of a window, its core, and which of its rounds it is of."""
+Pair = tuple[Any, Key, Key]
+"""A way through an entry, and two windows."""
 
 
 def follow_meetings(front: Front, explored: Explored) -> None:
-    """Follow an entry with values that let windows of one buffer meet which did not so far, one of
-    them written, by different pipes: whether they are in order then shows only there. What meets in
-    no run is kept as `apart`."""
-    assert explored.again is not None
-    tried: set[frozenset[Any]] = set()
-    for _ in range(_MOST):
-        every = (pair for found in _meetings(explored).values() for pair in found[:2])
-        new = (a for _, a in every if frozenset(a.items()) not in tried)
-        assignment = next(new, None)
-        if assignment is None:
-            break
-        tried.add(frozenset(assignment.items()))
-        explored.runs.append(explored.again(assignment))
-    found: dict[tuple[int, int], set[str]] = {}
+    """Follow an entry with values that let windows of one buffer meet which did not so far on the
+    way that they are on, one of them written: whether they are in order then shows only there. What
+    meets in no run is kept as `apart`."""
+    meetings = _Meetings(explored)
+    for run in explored.valid:
+        meetings.add(run)
+    follow(explored, meetings.next, meetings.add)
     lines = {w.inst.pc: line_of(front, w.inst)
              for run in explored.valid for w in run.noted.windows.values()}  # fmt: skip
-    for ((one, _), (other, _)), meetings in _meetings(explored).items():
-        names = found.setdefault((lines[one], lines[other]), set())
-        names |= {symbol.name for symbol, _ in meetings}
+    found: dict[tuple[int, int], set[str]] = {}
+    for (_, one, other), each in meetings.found.items():
+        names = found.setdefault((lines[one[0]], lines[other[0]]), set())
+        names |= {symbol.name for symbol, _ in each}
     explored.apart = tuple(sorted((*pair, tuple(sorted(names))) for pair, names in found.items()))
 
 
-def _meetings(explored: Explored) -> Meetings:
-    """Pairs of windows that met in no run, with assignments that let them meet."""
-    met: set[tuple[Key, Key]] = set()
-    found: Meetings = {}
-    for run in explored.valid:
+def follow(
+    explored: Explored,
+    following: Callable[[], Assignment | None],
+    add: Callable[[PathRun], None],
+) -> None:
+    """Follow an entry with assignments, until none is left, or it was followed often enough."""
+    assert explored.again is not None
+    for _ in range(_MOST):
+        assignment = following()
+        if assignment is None:
+            break
+        explored.runs.append(explored.again(assignment))
+        if explored.runs[-1].outcome is not None:
+            add(explored.runs[-1])
+
+
+def way_of(run: PathRun) -> Any:
+    """What was decided in a run, but for the rounds of loops: what is in order hangs on that."""
+    return frozenset((d.inst.pc, d.outcome) for d in run.noted.decisions if not is_loop(d))
+
+
+class _Meetings:
+    """Pairs of windows that met in no run, by way, with assignments that let them meet."""
+
+    def __init__(self, explored: Explored) -> None:
+        self._explored = explored
+        self._met: set[Pair] = set()
+        self._tried: set[frozenset[Any]] = set()
+        self.found: dict[Pair, list[tuple[Symbol, Assignment]]] = {}
+
+    def add(self, run: PathRun) -> None:
+        """See which windows of a run meet, and which others would with other values."""
+        way = way_of(run)
         for (key, one), (key_, other) in combinations(run.noted.windows.items(), 2):
-            pair = (key, key_) if key < key_ else (key_, key)
-            if not (one.is_write or other.is_write) or one.inst.pipe == other.inst.pipe:
+            pair = (way, key, key_) if key < key_ else (way, key_, key)
+            if pair in self._met or one.memory != other.memory or _are_in_turn(one, other):
                 continue
-            if pair in met or one.memory != other.memory:
-                continue
-            if _meet(*(w.view.now if isinstance(w.view, Form) else w.view for w in (one, other))):
-                met.add(pair)
-            elif pair not in found:
-                found[pair] = list(_meeting_by(one, other, run, explored))
-    return {pair: each for pair, each in found.items() if each and pair not in met}
+            if _meet(*(_now(w.view) for w in (one, other))):
+                self._met.add(pair)
+                self.found.pop(pair, None)
+            elif pair not in self.found:
+                made = list(_meeting_by(one, other, run, self._explored))
+                if made:
+                    self.found[pair] = made
+
+    def next(self) -> Assignment | None:
+        """Return an assignment to follow that lets two windows meet; None if there is none left."""
+        for each in self.found.values():
+            for _, assignment in each[:2]:
+                key = frozenset(assignment.items())
+                if key not in self._tried:
+                    self._tried.add(key)
+                    return assignment
+        return None
+
+
+def _are_in_turn(one: Window, other: Window) -> bool:
+    """True for windows that are only read, or used by one pipe, which goes by the order of the
+    text; what it stores may change places."""
+    if not (one.is_write or other.is_write):
+        return True
+    is_one_pipe = (one.inst.pipe, one.core) == (other.inst.pipe, other.core)
+    return is_one_pipe and not (one.is_write and other.is_write)
+
+
+def _now(view: Any) -> Any:
+    return view.now if isinstance(view, Form) else view
 
 
 def _meet(one: Any, other: Any) -> bool:
@@ -84,6 +131,7 @@ def _meeting_by(
     forms = [w.view for w in (one, other) if isinstance(w.view, Form)]
     symbols = frozenset[Symbol]().union(*(form.symbols for form in forms))
     limits = [v for v in run.noted.limits.values() if v.inst.pc in (one.inst.pc, other.inst.pc)]
+    kept = [d for d in run.noted.decisions if not is_loop(d) and d.form.symbols & symbols]
 
     def views(symbol: Symbol, value: int) -> tuple[Any, Any, Assignment] | None:
         tried = explored.space.fits({**base, symbol: value})
@@ -100,9 +148,15 @@ def _meeting_by(
         now = base.get(symbol, symbol.default)
         for value in _values(now, [views(symbol, now), views(symbol, now + 1)], forms):
             there = views(symbol, value)
-            if there is not None and _meet(*there[:2]):
+            if there is not None and _meet(*there[:2]) and holds(kept, there[2]):
                 yield symbol, there[2]
                 break
+
+
+def holds(kept: Sequence[Decision], tried: Assignment) -> bool:
+    """True if decisions turn out the same under an assignment."""
+    env = Env(tried)
+    return all(decision.holds(env) for decision in kept)
 
 
 def _values(now: int, there: Sequence[Any], forms: Sequence[Form]) -> list[int]:

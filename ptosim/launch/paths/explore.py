@@ -105,6 +105,9 @@ class Explored:
 
     apart: tuple[tuple[int, int, tuple[str, ...]], ...] = ()
     """Lines of two windows that met in no run, and do with other values of some symbols."""
+    beyond: Mapping[int, frozenset[str]] = field(default_factory=dict)
+    """Lines that read of a tile what nothing shows to be written, with what says how large it
+    is."""
 
     def release(self) -> None:
         """Let go of what its runs can be asked again with: it refers to itself."""

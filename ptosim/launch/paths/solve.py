@@ -130,7 +130,7 @@ def meeting(
     forms = list(limit.operands.values())
     kept = [d for d in earlier if d.form.symbols & limit.symbols]
     later: list[tuple[int, Assignment]] = []
-    for tried in sorted(_tries(forms, base, space), key=lambda t: _size(t, base)):
+    for tried in sorted(tries(forms, base, space), key=lambda t: _size(t, base)):
         wrong = _wrong(kept, tried)
         if wrong:
             later.append((wrong, tried))
@@ -160,7 +160,7 @@ def _found(
     bounds = first_ones(limit for limit in limits if limit.symbols & symbols)
 
     best, least, asked = None, None, 0
-    for tried in chain(_roots(wanted, base, space), _tries(forms, base, space)):
+    for tried in chain(_roots(wanted, base, space), tries(forms, base, space)):
         if not turns(tried):
             continue
         count = _wrong(kept, tried)
@@ -232,7 +232,7 @@ def _roots(wanted: Sequence[Linear], base: Assignment, space: Space) -> Iterator
                     yield tried
 
 
-def _tries(forms: list[Form], base: Assignment, space: Space) -> Iterator[Assignment]:
+def tries(forms: list[Form], base: Assignment, space: Space) -> Iterator[Assignment]:
     """Assignments to the symbols of forms: each by itself, then in pairs."""
     symbols = sorted(frozenset().union(*(f.symbols for f in forms)), key=lambda s: s.name)
     constants = list(dict.fromkeys(c for form in forms for c in constants_of(form)))

@@ -76,17 +76,22 @@ class Coverage:
     apart: tuple[tuple[int, int, tuple[str, ...]], ...] = ()
     """Pairs of lines whose windows of one buffer did not meet, and may with other values of what is
     named."""
+    beyond: tuple[tuple[int, tuple[str, ...]], ...] = ()
+    """Lines that read of a tile what is written as far as was tried, and how much that is depends
+    on what is named."""
 
     def to_dict(self) -> dict[str, object]:
         """Return it as plain data."""
         unsaid = [{"line": line, "symbols": list(names)} for line, names in self.unsaid]
         apart = [{"lines": [a, b], "symbols": list(names)} for a, b, names in self.apart]
+        beyond = [{"line": line, "symbols": list(names)} for line, names in self.beyond]
         return {
             "entry": self.entry, "runs": self.runs, "valid": self.valid, "paths": self.paths,
             "trips": self.trips, "open": self.open, "assumed": list(self.assumed),
             "given": list(self.given), "loops": [loop._asdict() for loop in self.loops],
             **({"unsaid": unsaid} if unsaid else {}),
             **({"apart": apart} if apart else {}),
+            **({"beyond": beyond} if beyond else {}),
         }  # fmt: skip
 
     def __str__(self) -> str:
@@ -107,7 +112,9 @@ class Coverage:
         unsaid = f"; more is required than sums say ({more})" if more else ""
         pairs = ", ".join(f"{one} and {other}" for one, other, _ in self.apart[:3])
         apart = f"; windows of lines {pairs} are taken to be apart" if pairs else ""
-        return f"@{self.entry}: {count}; {how}{rounds}{data}{given}{unsaid}{apart}"
+        reads = ", ".join(str(line) for line, _ in self.beyond[:3])
+        beyond = f"; what line {reads} reads is taken to be written" if reads else ""
+        return f"@{self.entry}: {count}; {how}{rounds}{data}{given}{unsaid}{apart}{beyond}"
 
 
 def coverage_of(
@@ -116,7 +123,7 @@ def coverage_of(
     """Return what the followings of an entry cover; `loops` are those of which more rounds may
     bring out more, and how many there are that a symbol ends."""
     open_ = list(_open(front, explored))
-    is_all = not (open_ or explored.apart) and _is_every_path(
+    is_all = not (open_ or explored.apart or explored.beyond) and _is_every_path(
         explored.valid, has_proof=not loops[0]
     )
     every = (*explored.open, *explored.unsolved)
@@ -133,6 +140,7 @@ def coverage_of(
             for line, symbols in sorted(explored.unsaid.items())
         ),
         explored.apart,
+        tuple((line, tuple(sorted(names))) for line, names in sorted(explored.beyond.items())),
     )  # fmt: skip
 
 
@@ -469,6 +477,10 @@ def _brought_out(
         from ptosim.launch.paths.apart import follow_meetings
 
         follow_meetings(front, explored)
+    if any(use.forms for run in explored.valid for use in run.noted.uses.values()):
+        from ptosim.launch.paths.within import follow_extents
+
+        follow_extents(front, explored)
     found = findings_of(front, entry, explored, known)
     coverage = coverage_of(front, entry, explored, loops)
     return EntryPaths(

@@ -216,7 +216,7 @@ def test_windows_that_may_meet_are_followed_where_they_meet():
         f"%all = pto.make_tensor_view %x, shape = [%k512, %c64], strides = [%c64, %c1] : {rows}\n"
     )
 
-    def checked(stored: str, loaded: str) -> ptosim.Findings:
+    def checked(stored: str, loaded: str, between: str = "") -> ptosim.Findings:
         windows = "".join(
             f"%{n} = pto.partition_view %all, offsets = [{row}, %c0], sizes = [%c16, %c64] : "
             f"{rows} -> {PART}\n"
@@ -224,7 +224,7 @@ def test_windows_that_may_meet_are_followed_where_they_meet():
         )
         store, load = STORE.replace("%py", "%p"), LOAD.replace("%px", "%q").replace("%t", "%u")
         second = f"%a1 = arith.constant 8192 : i64\n%u = pto.alloc_tile addr = %a1 : {TILE}\n"
-        body = f"{many}{second}{windows}{LOAD}\n{SET}\n{WAIT}\n{store}\n{load}\n{FENCE}"
+        body = f"{many}{second}{windows}{LOAD}\n{SET}\n{WAIT}\n{store}\n{between}{load}\n{FENCE}"
         return ptosim.check(kernel(body, ARGS), sync="manual")
 
     (race,) = [d for d in checked("%n", "%f") if kind(d)]
@@ -232,3 +232,37 @@ def test_windows_that_may_meet_are_followed_where_they_meet():
     assert abs(race.witness.get("n", 1) - race.witness.get("m", 1) - 100) < 16
     together = checked("%m", "%f")
     assert (together.coverage[0]["paths"], [d for d in together if kind(d)]) == ("all", [])
+    # On the way of the first run they meet in order, on the other one they do not meet at first.
+    few = f"%c = arith.cmpi sle, %m, %c3 : index\nscf.if %c {{\n{FENCE}\n}}\n"
+    (race,) = [d for d in checked("%n", "%m", few) if kind(d)]
+    assert (kind(race), race.witness["m"] > 3) == ("race", True)
+
+
+def test_what_is_read_of_a_tile_is_compared_with_what_was_written_for_other_numbers():
+    """Rows that are loaded and rows that are stored depend on different numbers: no decision says
+    that more is stored than was loaded."""
+    open_tile = TILE.replace("v_row=16", "v_row=?")
+    rows = "%k = arith.remui %m, %c16 : index\n"
+    rows += "%l = arith.remui %n, %c16 : index\n"
+
+    def checked(loaded: str, stored: str) -> ptosim.Findings:
+        tiles = "".join(
+            f"%{name} = pto.alloc_tile addr = %a0 valid_row = {count} : {open_tile}\n"
+            f"%p{name} = pto.partition_view %v{of}, offsets = [%c0, %c0], "
+            f"sizes = [{count}, %c64] : {VIEW} -> {PART.replace('16x64', '?x64')}\n"
+            for name, count, of in (("l0", loaded, "x"), ("s0", stored, "y"))
+        )
+        load, store = (line.replace(TILE, open_tile).replace(PART, PART.replace("16x64", "?x64"))
+                       for line in (LOAD, STORE))  # fmt: skip
+        load = load.replace("%px", "%pl0").replace("%t", "%l0")
+        store = store.replace("%py", "%ps0").replace("%t", "%s0")
+        return ptosim.check(kernel(f"{rows}{tiles}{load}\n{FENCE}\n{store}", ARGS), sync="manual")
+
+    (unset,) = [d for d in checked("%k", "%l") if kind(d)]
+    assert (unset.code, unset.witness.get("n", 1) % 16 > unset.witness.get("m", 1) % 16) == (
+        "PTO7101", True
+    )  # fmt: skip
+    (covered,) = checked("%k", "%l").coverage
+    assert (covered["paths"], covered["beyond"][0]["symbols"]) == ("some", ["n"])
+    same = checked("%k", "%k")
+    assert (same.coverage[0]["paths"], [d for d in same if kind(d)]) == ("all", [])

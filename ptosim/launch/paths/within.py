@@ -1,0 +1,227 @@
+"""Tiles of which a symbol says how large they are: what is read of memory on chip is compared with
+what was written there for other numbers, and followed where it is larger, or where bytes meet."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import islice, product
+from math import prod
+from typing import Any
+
+from ptosim.engine.paths.forms import (
+    CANNOT,
+    Assignment,
+    Env,
+    Form,
+    Likeness,
+    NoRound,
+    Symbol,
+    Use,
+    value_of,
+)
+from ptosim.language.frontend import Front
+from ptosim.launch.paths.apart import follow, holds, way_of
+from ptosim.launch.paths.explore import Explored, PathRun, is_loop, line_of
+from ptosim.launch.paths.solve import tries
+from ptosim.machine.effects.storage import READ, role_of
+from ptosim.machine.tile import TileRef
+from ptosim.machine.values import GmView
+
+_SAMPLES = 48
+"""Assignments for which uses are compared."""
+
+Key = tuple[int, int, int]
+Bytes = dict[str, list[tuple[int, int]]]
+"""Ranges of bytes, by memory."""
+Fact = tuple[Any, ...]
+"""What is so in a run: something is read beyond what was written, or two uses meet."""
+
+
+def follow_extents(front: Front, explored: Explored) -> None:
+    """Follow an entry with numbers for which tiles are larger, or meet, as in no run before. Lines
+    that read what nothing shows to be written for every number are kept as `beyond`."""
+    extents = _Extents(explored)
+    for run in list(explored.valid):
+        extents.add(run)
+    follow(explored, extents.next, extents.add)
+    explored.beyond = {
+        line_of(front, use.inst): frozenset(s.name for f in use.forms for s in f.own)
+        for use in extents.unsure.values()
+    }
+
+
+class _Extents:
+    """What uses of memory on chip are to one another, by way."""
+
+    def __init__(self, explored: Explored) -> None:
+        self._explored = explored
+        self._seen: set[tuple[Any, Fact]] = set()
+        self._ways: set[Any] = set()
+        self._new: dict[tuple[Any, Fact], list[Assignment]] = {}
+        self.unsure: dict[tuple[Any, Key], Use] = {}
+
+    def add(self, run: PathRun) -> None:
+        """See what is so in a run, and on a new way, what may be with other numbers."""
+        way, uses = way_of(run), run.noted.uses
+        asked = {key: use for key, use in uses.items() if self._is_asked(key, uses)}
+        if not asked:
+            return
+        base = {**run.assignment, **run.noted.symbols}
+        for fact in _facts(uses, asked, base):
+            self._seen.add((way, fact))
+            self._new.pop((way, fact), None)
+        if way in self._ways:
+            return
+        self._ways.add(way)
+        read = {key: use for key, use in asked.items() if any(_tiles(use, read=True))}
+        self.unsure |= {(way, key): use for key, use in read.items() if use.forms}
+        forms = [form for use in uses.values() for form in use.forms]
+        symbols = frozenset[Symbol]().union(*(form.symbols for form in forms))
+        kept = [d for d in run.noted.decisions if not is_loop(d) and d.form.symbols & symbols]
+        inside = (t for t in tries(forms, base, self._explored.space) if holds(kept, t))
+        for tried in islice(inside, _SAMPLES):
+            for fact in _facts(uses, asked, tried):
+                if (way, fact) not in self._seen:
+                    self._new.setdefault((way, fact), []).append(tried)
+
+    def next(self) -> Assignment | None:
+        """Return an assignment to follow; None if there is none left."""
+        for key, found in list(self._new.items()):
+            if key in self._seen or not found:
+                continue
+            return found.pop(0)
+        return None
+
+    def _is_asked(self, key: Key, uses: dict[Key, Use]) -> bool:
+        """True if other numbers may let a use reach what no earlier one wrote, or meet another."""
+        use = uses[key]
+        tiles = list(_tiles(use))
+        near = [
+            (each, other) for k, each in uses.items() if k != key
+            for other in _tiles(each) for tile in tiles if _is_near(_now(tile), _now(other))
+        ]  # fmt: skip
+        if not (use.forms or any(each.forms for each, _ in near)):
+            return False
+        if any(_now(other).addr != _now(tile).addr for _, other in near for tile in tiles):
+            return True
+        return any(
+            not any(_are_alike(tile, other) for each, other in near if _fills(each, other))
+            for tile in _tiles(use, read=True)
+        )
+
+
+def _tiles(use: Use, *, read: bool = False) -> Iterator[Any]:
+    """The tiles among what an operation is given, or their forms: of those all that it may read."""
+    for name, slot in use.inst.operands:
+        for each in map(use.given.get, slot if isinstance(slot, tuple) else (slot,)):
+            is_meant = not read or role_of(use.inst.operation, name) in READ
+            if is_meant and isinstance(_now(each), TileRef):
+                yield each
+
+
+def _now(given: Any) -> Any:
+    return given.now if isinstance(given, Form) else given
+
+
+def _is_near(one: TileRef, other: TileRef) -> bool:
+    """True if two tiles share bytes, if both are as large as they can be."""
+    ends = [t.addr + t.type.rows * t.type.cols * t.type.dtype.bits // 8 for t in (one, other)]
+    return one.type.loc == other.type.loc and one.addr < ends[1] and other.addr < ends[0]
+
+
+def _are_alike(one: Any, other: Any) -> bool:
+    """True for tiles that are made alike, of the same numbers."""
+    if not (isinstance(one, Form) and isinstance(other, Form)):
+        return one is other
+    alike = Likeness().of
+    if alike(one) == alike(other):
+        return True
+    parts = [sorted(alike(p) for p in f.parts() if isinstance(p, Form)) for f in (one, other)]
+    return parts[0] == parts[1] and all(a is b for a, b in _tried(one, other))
+
+
+def _tried(one: Any, other: Any) -> Iterator[tuple[Any, Any]]:
+    """Two handles for some numbers."""
+    symbols = frozenset[Symbol]().union(*(f.symbols for f in (one, other) if isinstance(f, Form)))
+    for value in (None, 0, 1, 2, 5, 9, 14, 16, 64):
+        tried = {} if value is None else dict.fromkeys(symbols, value)
+        try:
+            yield value_of(one, Env(tried)), value_of(other, Env(tried))
+        except (*CANNOT, NoRound):
+            continue
+
+
+def _fills(use: Use, tile: Any) -> bool:
+    """True if an operation writes all of a tile: of a transfer the window says how many rows it
+    brings; one without a window is taken to."""
+    views = [v for v in use.given.values() if isinstance(_now(v), GmView)]
+    return not views or all(
+        prod(view.spec.sizes[:4]) == made.v_row for made, view in _tried(tile, views[0])
+    )
+
+
+def _facts(uses: dict[Key, Use], asked: dict[Key, Use], tried: Assignment) -> list[Fact]:
+    """What is so under an assignment, as far as that can be said."""
+    reached: dict[Key, tuple[Bytes, Bytes]] = {}
+    env = Env(tried)
+    for key, use in uses.items():
+        try:
+            values = {slot: value_of(each, env) for slot, each in use.given.items()}
+            reads, writes = use.reach(values)
+        except (*CANNOT, NoRound):
+            continue
+        reached[key] = _bytes(reads), _bytes(writes)
+    found: list[Fact] = []
+    written: dict[tuple[int, str], list[tuple[int, int]]] = {}
+    for key, (read, made) in reached.items():
+        core = uses[key].core
+        for memory, ranges in read.items() if key in asked else ():
+            if not _covers(written.get((core, memory), ()), ranges):
+                found.append(("beyond", key))
+        for memory, ranges in made.items():
+            written.setdefault((core, memory), []).extend(ranges)
+    pairs = product(asked.keys() & reached.keys(), reached)
+    return found + [
+        ("meet", *sorted((key, other))) for key, other in pairs
+        if uses[key].core == uses[other].core and uses[key].inst.pipe != uses[other].inst.pipe
+        and _clash(reached[key], reached[other])
+    ]  # fmt: skip
+
+
+def _bytes(reach: Sequence[tuple[str, tuple[Any, ...]]]) -> Bytes:
+    """The ranges of bytes of runs, those that touch joined."""
+    found: Bytes = {}
+    for memory, parts in reach:
+        for part in parts:
+            starts = [part.start]
+            for count, distance in part.dims:
+                starts = [s + n * distance for s in starts for n in range(count)]
+            found.setdefault(memory, []).extend((s, s + part.run) for s in starts)
+    return {memory: _joined(ranges) for memory, ranges in found.items()}
+
+
+def _joined(ranges: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
+    made: list[tuple[int, int]] = []
+    for low, high in sorted(ranges):
+        if made and low <= made[-1][1]:
+            made[-1] = made[-1][0], max(made[-1][1], high)
+        else:
+            made.append((low, high))
+    return made
+
+
+def _covers(written: Sequence[tuple[int, int]], ranges: Sequence[tuple[int, int]]) -> bool:
+    whole = _joined(written)
+    return all(any(low <= a and b <= high for low, high in whole) for a, b in ranges)
+
+
+def _clash(one: tuple[Bytes, Bytes], two: tuple[Bytes, Bytes]) -> bool:
+    """True if one of two uses writes what the other one uses."""
+    pairs = [(one[1], two[0]), (one[1], two[1]), (one[0], two[1])]
+    return any(
+        a < y and x < b
+        for first, other in pairs
+        for memory in first.keys() & other.keys()
+        for a, b in first[memory]
+        for x, y in other[memory]
+    )
