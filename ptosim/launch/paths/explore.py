@@ -23,7 +23,7 @@ from ptosim.engine.paths.forms import (
 )
 from ptosim.engine.paths.scalars import ROUNDS, GoesOn
 from ptosim.engine.paths.watch import Paths, Void
-from ptosim.ground.errors import PtosimError
+from ptosim.ground.errors import BudgetError, LimitError, PtosimError
 from ptosim.ground.ir.types import ScalarType
 from ptosim.ground.isa.dates import Profile
 from ptosim.ground.records import dataclass, field
@@ -61,6 +61,7 @@ _REPAIRS = 3
 _ATTEMPTS = 3
 """Runs from which the other side of one decision is looked for."""
 
+_TOO_LARGE = "with many rounds its buffers would be too large"
 _OUTCOMES = 16
 """Numbers of a flag, a slot or a place that are tried."""
 
@@ -263,7 +264,12 @@ class Search:
         from ptosim.engine.paths.rounds import Assumed, ProvenLoops, Shown
 
         domain = Assumed(assignment, self.space.known)
-        launch = self._begin(assignment, domain)
+        try:
+            launch = self._begin(assignment, domain)
+        except BudgetError:
+            raise
+        except LimitError:
+            return Shown(seen={*heads}, open=dict.fromkeys(heads, _TOO_LARGE))
         monitor = launch.sanitizers()
         if monitor is None:
             return Shown()
@@ -282,7 +288,12 @@ class Search:
         """Follow the entry once under an assignment; forms that instructions with the places
         `asked` make are noted."""
         domain = Paths(assignment, self.space.known, asked)
-        launch = self._begin(assignment, domain)
+        try:
+            launch = self._begin(assignment, domain)
+        except BudgetError:
+            raise
+        except LimitError:  # no argument is as large
+            return PathRun(assignment, domain.noted, None, 0)
         outcome: Followed | None
         try:
             outcome = followed(launch, domain, self.budget)

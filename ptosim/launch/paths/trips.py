@@ -39,7 +39,7 @@ from ptosim.engine.paths.forms import (
     Symbol,
     value_of,
 )
-from ptosim.ground.records import NamedTuple, dataclass
+from ptosim.ground.records import NamedTuple, dataclass, field
 from ptosim.language.frontend import Front
 from ptosim.launch.paths.explore import Explored, PathRun, is_loop, line_of
 from ptosim.launch.paths.requirements import Requirement
@@ -96,11 +96,20 @@ class Loop:
 
     inst: Inst
     test: Decision
+    base: Assignment
+    """What is taken for all symbols."""
+    symbol: Symbol = field(init=False)
+    """What its number of rounds depends on: what the caller gives first, if it grows with that."""
 
-    @property
-    def symbol(self) -> Symbol:
-        """What its number of rounds depends on: what the caller gives first."""
-        return min(self.test.form.symbols, key=lambda s: (_ORDER.get(s.kind, 0), s.name))
+    def __post_init__(self) -> None:
+        every = sorted(self.test.form.symbols, key=lambda s: (_ORDER.get(s.kind, 0), s.name))
+        self.symbol = next(filter(self._grows_with, every), every[0])
+
+    def _grows_with(self, symbol: Symbol) -> bool:
+        now = self.base.get(symbol, symbol.default)
+        most = [v for v in (now + 16, 16 * now, _LARGE) if now < v <= symbol.high]
+        trips = self.trips(self.base)
+        return any(self.trips({**self.base, symbol: value}) > trips for value in most)
 
     def trips(self, assignment: Assignment) -> int:
         """How many rounds it makes under an assignment; -1 where that cannot be said."""
@@ -219,15 +228,15 @@ class _Proof:
 
     def _way_of(self, run: PathRun) -> _Way:
         found: dict[int, Loop] = {}
+        base = {**run.assignment, **run.noted.symbols}
         for decision in run.noted.decisions:
             if not is_loop(decision):
                 continue
             form = decision.form
             if not (isinstance(form, Computed) and isinstance(form.sources[0], Round)):
                 raise Unproven(decision.inst.pc, "its rounds are not counted")
-            found.setdefault(decision.inst.pc, Loop(decision.inst, decision))
+            found.setdefault(decision.inst.pc, Loop(decision.inst, decision, base))
         kept = [d for d in run.noted.decisions if not is_loop(d) and not self._is_inside(d.inst)]
-        base = {**run.assignment, **run.noted.symbols}
         ending = {loop.symbol for loop in found.values()}
         limits = first_ones(b for b in run.noted.limits.values() if b.symbols & ending)
         return _Way(run, list(found.values()), base, kept, limits)
@@ -600,7 +609,7 @@ def _ends_with(
 ) -> bool:
     """True if another loop makes as many rounds more as this one does."""
     test = next(d for d in run.noted.decisions if d.inst.pc == pc)
-    other = Loop(test.inst, test)
+    other = Loop(test.inst, test, way.base)
     trips = other.trips(way.base)
     return all(other.trips(tried) - trips == more for more, tried in farther)
 
