@@ -22,13 +22,14 @@ from ptosim.ground.records import dataclass, field, replace
 from ptosim.ground.source import Span
 from ptosim.launch.analysis.differences import hard_data
 from ptosim.launch.dry_run import follow as follow_dry
-from ptosim.launch.prepared import Redraw
+from ptosim.launch.launch import Launch
+from ptosim.launch.prepared import Redraw, RunOptions, prepare
 from ptosim.launch.program import LoadedProgram
 from ptosim.launch.results import Result
 from ptosim.machine.pages import has_numbers
 from ptosim.tools.search.prove_course import Done, NotPeriodic
 from ptosim.tools.search.prove_memory import Hashes, Unprovable
-from ptosim.tools.search.prove_period import LEAST_VALUES, Induction
+from ptosim.tools.search.prove_period import LEAST_VALUES, Induction, apart
 from ptosim.tools.search.prove_run import Follower, global_hashes
 from ptosim.tools.search.prove_shared import Parting, can_share, go_through
 
@@ -86,6 +87,19 @@ class Launched:
     entry: str | None = None
     args: Mapping[str, Any] | None = None
     block_num: int | None = None
+    only: int | None = None
+    """The one block of these that is executed; None: all."""
+
+    def run(self, observers: Sequence[Any], sanitize: str = "all") -> Result:
+        """Run it, watched, and without time."""
+        program, options = self.program, RunOptions(self.block_num or 1, sanitize, timing=False)
+        if self.only is None:
+            return program.run(
+                self.args, entry=self.entry, block_num=self.block_num, timing=False,
+                sanitize=sanitize, observers=observers,
+            )  # fmt: skip
+        made = prepare(program.front, program.profile, program.entry(self.entry), self.args)
+        return Launch(made, options, self.args, clusters=[(0, self.only)]).run(observers)
 
 
 @dataclass(frozen=True, slots=True)
@@ -199,11 +213,16 @@ def _by_period(
         both = launch(values[-1])
         if not all(can_share(one, list(values[0])) for one in both):
             return {}
-        made = induction(launch, values)
-        found = dict.fromkeys(sorted(made.proven()), Proof(EQUAL, ""))
+        blocks = [one.block_num or 1 for one in both]
+        if blocks[0] != blocks[1]:
+            return {}
+        every = range(blocks[0]) if blocks[0] > 1 else [None]
+        made = [induction(launch, values, block) for block in every]
+        found = dict.fromkeys(sorted(apart(made)), Proof(EQUAL, ""))
         if not found or not all(map(_is_clean, both)):
             return {}
-        return found | {next(iter(found)): Proof(EQUAL, "", made.elements, made.executed)}
+        elements, executed = (sum(getattr(m, w) for m in made) for w in ("elements", "executed"))
+        return found | {next(iter(found)): Proof(EQUAL, "", elements, executed)}
     except (NotPeriodic, Unprovable, PtosimError):
         return {}
 
@@ -211,9 +230,16 @@ def _by_period(
 def induction(
     launch: Callable[[Mapping[str, int]], tuple[Launched, Launched]],
     values: Sequence[Mapping[str, int]],
+    block: int | None = None,
 ) -> Induction:
-    """Begin an induction over rounds. Raises NotPeriodic, or Unprovable, where there is none."""
-    return Induction(launch, values, _walked, lambda given: all(map(_is_clean, launch(given))))
+    """Begin an induction over rounds, of one block if it is named. Raises NotPeriodic, or
+    Unprovable, where there is none."""
+
+    def one_block(given: Mapping[str, int]) -> tuple[Launched, Launched]:
+        one, other = launch(given)
+        return replace(one, only=block), replace(other, only=block)
+
+    return Induction(one_block, values, _walked, lambda given: all(map(_is_clean, launch(given))))
 
 
 def _walked(
@@ -372,13 +398,7 @@ def follow(launched: Launched, *, loose: bool = False) -> Followed:
 
 def _followed(launched: Launched, follower: Follower, others: Sequence[Any]) -> Result:
     try:
-        result = launched.program.run(
-            launched.args,
-            entry=launched.entry,
-            block_num=launched.block_num,
-            timing=False,
-            observers=[follower, *others],
-        )
+        result = launched.run([follower, *others])
     except Trap as trap:
         raise Unprovable(f"stops: {trap}") from trap
     follower.finish()

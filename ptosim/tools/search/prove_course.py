@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ptosim.engine.core.bound import Inst, Kind
+from ptosim.engine.paths.flow import sources_of, targets_of
 from ptosim.engine.period.state import heads_of
 from ptosim.ground.diagnostics.model import Sink
 from ptosim.ground.records import dataclass, field
@@ -28,6 +29,17 @@ _LONGEST, _SOONEST = 8, 8
 """Rounds of the longest period, and after which a loop repeats at the latest."""
 _MOST = 6_000_000
 """Instructions of the scalar unit, for all values together."""
+_BETWEEN = tuple(
+    f"pto.{word}" for word in ("syncall", "sync.", "tsync", "set_ffts", "set_cross", "wait_cross")
+)
+"""How the names of what orders blocks begin."""
+
+
+def _stays_inside(inst: Inst) -> bool:
+    """True for what reaches nothing but UB and registers of lanes, inside a vector region."""
+    if inst.kind is not Kind.ACTION:
+        return inst.kind in (Kind.SCALAR, Kind.BRANCH, Kind.VECTOR)
+    return inst.op is not None and is_handle(inst.op.name) and not inst.op.has("reads_memory")
 
 
 class NotPeriodic(Exception):
@@ -112,6 +124,7 @@ class Skeleton(Valued):
         self._left_at: dict[int, tuple[dict[int, int], int]] = {}
         self._sizes_of: dict[Any, int] = {}
         self._pc = 0
+        self._taken: dict[int, tuple[int, ...]] = {}
         self._rest: Trace | None = None
 
     def on_issue(self, core: Core, inst: Inst, bound: Any) -> None:
@@ -159,6 +172,9 @@ class Skeleton(Valued):
                 pc = inst.run(core.slots)
             elif inst.kind is Kind.EXEC:
                 trace.append((inst.pc, self._issues(core, inst)))
+            elif inst.kind is Kind.REGION:
+                trace.append((inst.pc, self._region(core, inst)))
+                pc = inst.end + 1
             else:
                 self._handles(core, inst)
 
@@ -166,6 +182,8 @@ class Skeleton(Valued):
         """The operands of an operation; what it reaches of an argument must be a window in it."""
         if inst.operation.results:
             raise NotPeriodic("an operation has a result")
+        if self.launched.only is not None and inst.operation.name.startswith(_BETWEEN):
+            raise NotPeriodic("blocks wait for each other")
         given = inst.getter(core.slots)
         values: tuple[Any, ...] = given if given.__class__ is tuple else (given,)
         for value in values:
@@ -178,6 +196,25 @@ class Skeleton(Valued):
                 )
                 if low < 0 or high > size:
                     raise NotPeriodic("an operation reaches outside of an argument")
+        return values
+
+    def _region(self, core: Core, inst: Inst) -> tuple[Any, ...]:
+        """What a vector region takes from outside of it, which says all that it does to places and
+        masks: none of it is executed."""
+        engine, taken = self._engine, self._taken.get(inst.pc)
+        if taken is None:
+            inside = engine.program.insts[inst.pc + 1 : inst.end]
+            if inst.operation.results or not all(map(_stays_inside, inside)):
+                raise NotPeriodic("more than vector instructions in a region")
+            made = {s for i in inside for s in targets_of(engine.program, i)}
+            read = {s for i in inside for s in sources_of(engine.program, i)}
+            taken = self._taken[inst.pc] = tuple(sorted(read - made))
+        beside = core.slots[self._half]
+        if any(map(beside.__contains__, taken)):
+            self._part_by_operands(beside, core.slots, taken)
+        values = tuple(core.slots[slot] for slot in taken)
+        if any(isinstance(v, GmView) or (isinstance(v, Pointer) and v.is_global) for v in values):
+            raise NotPeriodic("a region reaches global memory")
         return values
 
     def _handles(self, core: Core, inst: Inst) -> None:
@@ -283,6 +320,76 @@ def bytes_of(view: GmView) -> np.ndarray:
     return found
 
 
+class Reach(NamedTuple):
+    """The first and last bytes that a program reaches of a memory until each of its operations, and
+    those that each value reaches on its own; folded into `fold` bytes if that is not 0."""
+
+    until: np.ndarray
+    ends: dict[int, tuple[int, int]]
+
+    def of(self, number: int, length: int) -> tuple[int, int]:
+        """Return the first byte that a value reaches and the one after the last."""
+        low, high = self.ends[number]
+        before = self.until[length]
+        return min(low, int(before[0])), max(high, int(before[1]))
+
+
+_NOWHERE = 1 << 62, -(1 << 62)
+
+
+def _folded(view: GmView, fold: int) -> tuple[int, int]:
+    """The bytes of a window, all in the `fold` bytes of one turn; of none if it is 0."""
+    if not fold:
+        return view.span()
+    spec, width = view.spec, -(-view.spec.dtype.bits // 8)
+    steps = [(n, s * spec.dtype.bits // 8) for n, s in zip(spec.sizes, spec.strides, strict=True)]
+    low = view.start.byte % fold + sum(min(s, 0) * (n - 1) for n, s in steps if s % fold)
+    high = view.start.byte % fold + sum(max(s, 0) * (n - 1) for n, s in steps if s % fold)
+    return (low, high + width) if low >= 0 and high + width <= fold else (0, fold)
+
+
+def reach_of(course: Course, memory: int, fold: int) -> Reach:
+    """Return what a program reaches of one memory."""
+    known: dict[GmView, tuple[int, int]] = {}
+
+    def hull(values: tuple[Any, ...]) -> tuple[int, int]:
+        found = _NOWHERE
+        for value in values:
+            if isinstance(value, GmView) and value.memory == memory:
+                at = known.get(value) or known.setdefault(value, _folded(value, fold))
+                found = min(found[0], at[0]), max(found[1], at[1])
+        return found
+
+    every = np.array([_NOWHERE, *(hull(values) for _, values in course.trace)], np.int64)
+    until = np.stack([
+        np.minimum.accumulate(every[:, 0]), np.maximum.accumulate(every[:, 1])
+    ], axis=1)  # fmt: skip
+    ends = {}
+    for number, end in course.ends.items():
+        parts = [hull(values) for _, values in end.rest]
+        ends[number] = (
+            min([_NOWHERE[0], *(a for a, _ in parts)]),
+            max([_NOWHERE[1], *(b for _, b in parts)]),
+        )
+    return Reach(until, ends)
+
+
+def strides_of(course: Course, memory: int) -> set[int]:
+    """Return the distances, in bytes, between rows of the windows of a memory."""
+    views = {
+        v
+        for _, values in course.trace
+        for v in values
+        if isinstance(v, GmView) and v.memory == memory
+    }
+    return {
+        abs(stride) * view.spec.dtype.bits // 8
+        for view in views
+        for size, stride in zip(view.spec.sizes, view.spec.strides, strict=True)
+        if size > 1 and abs(stride) > 1
+    }
+
+
 def meets(one: GmView, at: np.ndarray, other: GmView, step: int, rounds: np.ndarray) -> np.ndarray:
     """Say for each of some places of a window if it meets another one there, or one of so many
     that are `step` bytes apart each; those of several rounds by their first and last bytes only."""
@@ -307,10 +414,7 @@ def course_of(launched: Any, values: Sequence[Mapping[str, int]]) -> Course:
     NotPeriodic for one with more than operations on tiles of one core."""
     skeleton = Skeleton(launched, values)
     try:
-        launched.program.run(
-            launched.args, entry=launched.entry, block_num=launched.block_num, timing=False,
-            sanitize="none", observers=[skeleton],
-        )  # fmt: skip
+        launched.run([skeleton], sanitize="none")
     except Done:
         return skeleton.course
     raise NotPeriodic("nothing was executed")

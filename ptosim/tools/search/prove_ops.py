@@ -355,6 +355,7 @@ HANDLES = frozenset(
                  "get_tensor_view_dim", "get_tensor_view_stride", "get_block_idx", "get_block_num",
                  "get_subblock_idx", "get_subblock_num", "eventid_array_get", "eventid_array_set",
                  "declare_eventid_array", "tget_scale_addr", "section.cube", "section.vector",
+                 "tile_buf_addr", "tile_valid_rows", "tile_valid_cols", "tensor_view_addr",
                  "vecscope", "strict_vecscope")
 )  # fmt: skip
 """Operations of the scalar unit that compute handles and look at no memory."""

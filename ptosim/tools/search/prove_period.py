@@ -15,6 +15,7 @@ happens are left to proofs of their own."""
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -34,6 +35,8 @@ from ptosim.tools.search.prove_course import (
     in_step,
     meets,
     period_of,
+    reach_of,
+    strides_of,
 )
 from ptosim.tools.search.prove_memory import (
     Hashes,
@@ -213,9 +216,11 @@ class Induction:
     ) -> None:  # fmt: skip
         self.launch, self.values, self.walk, self.is_clean = launch, values, walk, is_clean
         self.buffers: Sequence[Any] = ()
+        self.written: set[int] = set()
         self.elements = self.executed = 0  # that were compared, and instructions for it
         ((name, last),) = values[-1].items()
-        lead = {name: last + (last - values[-2][name])}
+        blocks = launch(values[-1])[0].block_num or 1  # one round more for each of them
+        lead = {name: last + blocks * (last - values[-2][name])}
         self._courses = [course_of(one, [*values, lead]) for one in launch(lead)]
         found = [period_of(course) for course in self._courses]
         self._periods = in_step([p for p, _ in found], [len(forms) for _, forms in found])
@@ -247,7 +252,19 @@ class Induction:
             kept = self._is_equal(tail, classes, pure)
             if kept is not None:
                 done |= self._apart(tail, kept)
+                self.written |= {n for n, b in enumerate(self.buffers) if b.name not in kept}
         return done
+
+    def reaches(self, memory: int, fold: int) -> Iterator[dict[int, tuple[int, int]]]:
+        """Yield what each program reaches of a memory, for each value that has an end."""
+        for course in self._courses:
+            reach = reach_of(course, memory, fold)
+            yield {n: reach.of(n, end.length) for n, end in course.ends.items()}
+
+    def folds(self, memory: int) -> set[int]:
+        """Return lengths into which what is reached of a memory may be folded."""
+        found = {abs(step) for moved in self._moved for step in moved.get(memory, ())}
+        return found.union(*(strides_of(course, memory) for course in self._courses)) | {0}
 
     def _apart(self, tail: _Tail, pure: set[str]) -> set[int]:
         """Return the values of an end that is ordered for all of them as it is for those that are
@@ -406,6 +423,29 @@ class Induction:
         except (NotPeriodic, Unprovable):
             return None
         return names
+
+
+def apart(blocks: Sequence[Induction]) -> set[int]:
+    """Return the values that are shown for every block, where no block reaches what another one
+    writes: then what each of them leaves is what all of them do."""
+    found = set.intersection(*(one.proven() for one in blocks))
+    if len(blocks) == 1:
+        return found
+    for memory in set().union(*(one.written for one in blocks)):
+        folds = sorted(set().union(*(one.folds(memory) for one in blocks)))
+        found &= set().union(*(_apart_in(blocks, memory, fold, found) for fold in folds))
+    return found
+
+
+def _apart_in(blocks: Sequence[Induction], memory: int, fold: int, numbers: set[int]) -> set[int]:
+    sides = zip(*(one.reaches(memory, fold) for one in blocks), strict=True)
+    kept = set(numbers)
+    for side in sides:
+        for number in numbers:
+            spans = sorted(s for s in (each[number] for each in side) if s[0] < s[1])
+            if any(one[1] > other[0] for one, other in pairwise(spans)):
+                kept.discard(number)
+    return kept
 
 
 def _before(

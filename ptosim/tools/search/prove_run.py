@@ -107,7 +107,7 @@ class Follower:
             if inst.kind is Kind.EXEC:
                 self._execute(core, inst, bound.binding)
             elif inst.kind is Kind.REGION:
-                self.registers.begin(core)
+                self.registers.begin(core, inst)
             elif op is not None and any(map(op.has, _ON_STACK)):
                 self._refuse_unset(core, inst)
             elif op is not None and not (is_handle(op.name) or _looks_at_nothing(core, op)):

@@ -37,6 +37,7 @@ class Registers:
         self.switches = sorted(switches.items())
         self._held: dict[int, dict[int, Hashes]] = {}
         self._logged: dict[int, int] = {}
+        self._ends: dict[int, int] = {}
         self._special: dict[int, dict[str, int]] = {}
         self._slots: dict[int, tuple[tuple[int, ...], tuple[int, ...]]] = {}
         self._tried: dict[Any, bool] = {}
@@ -46,14 +47,18 @@ class Registers:
         """True if a register came from memory."""
         return any(self._held.values())
 
-    def begin(self, core: Core) -> None:
-        """A region begins: its log is empty."""
+    def begin(self, core: Core, inst: Inst) -> None:
+        """A region begins: its log is empty. What it does not hand on is forgotten at its end."""
         self._logged[core.index] = 0
+        self._ends[core.index] = -1 if inst.operation.results else inst.end
 
     def of_scalar(self, core: Core, inst: Inst) -> None:
         """Follow a scalar instruction, a branch or an operation that is no vector instruction."""
         held = self._held.get(core.index)
         if not held:
+            return
+        if inst.pc == self._ends.get(core.index):
+            held.clear()
             return
         sources, targets = self._flow(inst)
         taken = [held[s] for s in sources if s in held]

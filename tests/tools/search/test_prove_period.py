@@ -14,6 +14,7 @@ from ptosim.tools.search.prove import (
     REFUSED,
     UNEQUAL,
     Launched,
+    _by_period,
     induction,
     prove,
     prove_each,
@@ -328,3 +329,78 @@ def test_an_end_that_races_with_what_was_before_for_one_value_is_no_proof_of_it(
     found = {k + 1 for k in induction(launch, VALUES).proven()}
     assert found >= set(range(2, 61)) - {37}
     assert 37 not in found
+
+
+# -- several blocks, and vector regions ------------------------------------------------------------
+
+
+def in_blocks(text: str, step: int = 4) -> str:
+    """Rounds b, b + step, … for block b."""
+    rounds = "%n64 = pto.get_block_idx\n  %first = arith.index_cast %n64 : i64 to index\n  "
+    rounds += f"%blocks = arith.constant {step} : index\n  scf.for %i = %first to %n step %blocks"
+    return text.replace("scf.for %i = %c0 to %n step %c1", rounds)
+
+
+def of_blocks(one: str, two: str, blocks: int) -> set[int]:
+    programs = [ptosim.load(each, target="a5") for each in (one, two)]
+
+    def launch(given: dict[str, int]) -> tuple[Launched, Launched]:
+        one, two = (Launched(program, None, given, blocks) for program in programs)
+        return one, two
+
+    return {k + 1 for k in _by_period(launch, VALUES)}
+
+
+@pytest.mark.slow
+def test_blocks_that_do_not_meet_are_proven_one_by_one() -> None:
+    """Every fourth round is a block's; which one has the last of them, the number says."""
+    assert of_blocks(in_blocks(DOUBLED), in_blocks(MOVED), 4) == set(range(4, 61))
+    assert of_blocks(in_blocks(DOUBLED), in_blocks(AT_37), 4) == set(range(4, 61)) - {37}
+
+
+@pytest.mark.slow
+def test_blocks_that_meet_for_some_numbers_are_not() -> None:
+    """A fifth block has the rounds of the first but one; up to four rounds it has none."""
+    assert not of_blocks(in_blocks(DOUBLED), in_blocks(DOUBLED), 5)
+    first = f"""%is = arith.cmpi eq, %n, %c37 : index
+  scf.if %is {{
+    {window("q0", "w", "%c0")}
+    pto.tload ins(%q0 : {WINDOW}) outs(%c : {ROWS})
+  }}"""
+    looks = in_blocks(loop(f"{LOAD}\n{op('add', '%a', '%a', '%b')}\n{STORE}", "", first))
+    assert 37 not in of_blocks(looks, looks, 4)
+
+
+def region(word: str, rows: str = "%c16", before: str = "") -> str:
+    """As DOUBLED, by vector instructions."""
+    lanes, mask, ub = "!pto.vreg<64xf32>", "!pto.mask<b32>", "!pto.ptr<f32, ub>"
+    return loop(f"""{LOAD}
+    {before}
+    %from = pto.tile_buf_addr %a : {ROWS} -> {ub}
+    %to = pto.tile_buf_addr %b : {ROWS} -> {ub}
+    pto.vecscope {{
+      %all = pto.pset_b32 "PAT_ALL" : {mask}
+      scf.for %r = %c0 to {rows} step %c1 {{
+        %o = arith.muli %r, %c64 : index
+        %x1 = pto.vlds %from[%o] : {ub} -> {lanes}
+        %x2 = pto.{word} %x1, %x1, %all : {lanes}, {lanes}, {mask} -> {lanes}
+        pto.vsts %x2, %to[%o], %all : {lanes}, {ub}, {mask}
+      }}
+    }}
+    {STORE}""")
+
+
+def test_vector_regions_that_are_the_same_in_each_round() -> None:
+    assert proven(region("vadd"), region("vadd")) == set(range(1, 61))
+    assert not proven(region("vadd"), region("vmul"))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("what", ["%i", "%n"])
+def test_a_region_that_has_fewer_rows_once(what: str) -> None:
+    """In round 37, which is no period then, or in each round of 37."""
+    fewer = (
+        f"%is = arith.cmpi eq, {what}, %c37 : index\n    %k = arith.select %is, %c2, %c16 : index"
+    )
+    left = set() if what == "%i" else set(range(1, 61)) - {37}
+    assert proven(region("vadd"), region("vadd", "%k", fewer)) == left
