@@ -8,6 +8,7 @@ nor have blocks that meet: what orders them is asked then."""
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -21,7 +22,7 @@ from ptosim.launch.launch import Launch
 from ptosim.machine.affine import NeedsValue
 from ptosim.machine.core import Core
 from ptosim.machine.effects.account import acts_on_memory
-from ptosim.machine.effects.ranges import intervals, meeting
+from ptosim.machine.effects.ranges import intervals, meeting, union
 from ptosim.machine.effects.strided import view_bytes
 from ptosim.machine.values import GmView
 from ptosim.ops.base.binding import OpFault
@@ -51,9 +52,9 @@ def keep_apart(launch: Launch) -> bool:
                 block = core.cluster.block
                 both = read.setdefault(block, {}), written.setdefault(block, {})
                 left = _walk(core, launch.program.insts, plans, both, left)
+            return not _meet(written, read)
     except (_Open, NeedsValue, OpFault, ScalarFault):
         return False
-    return not _meet(written, read)
 
 
 def _walk(
@@ -134,14 +135,41 @@ def _meet(written: dict[int, Windows], read: dict[int, Windows]) -> bool:
     """True if two blocks meet in a buffer."""
     buffers = {number for windows in written.values() for number in windows}
     for number in buffers:
-        sets = [
-            [(block, _bytes(windows[number])) for block, windows in of.items() if number in windows]
+        writers, readers = (
+            {block: windows[number] for block, windows in of.items() if number in windows}
             for of in (written, read)
-        ]
+        )
+        if _are_in_a_row(writers, readers):
+            continue
+        sets = [[(b, _bytes(views)) for b, views in of.items()] for of in (writers, readers)]
         if meeting(*sets) is not None:
             return True
     return False
 
 
-def _bytes(windows: set[GmView]) -> np.ndarray:
-    return intervals(part for view in windows for part in view_bytes(view.spec, view.offset))
+def _are_in_a_row(writers: dict[int, set[GmView]], readers: dict[int, set[GmView]]) -> bool:
+    """True if each block has a stretch of a buffer of its own."""
+    ends = []
+    for block in writers.keys() | readers.keys():
+        views = writers.get(block, set()) | readers.get(block, set())
+        spans = [view.span() for view in views if 0 not in view.spec.sizes]
+        if spans:
+            ends.append((min(low for low, _ in spans), max(high for _, high in spans)))
+    ends.sort()
+    return all(high <= low for (_, high), (low, _) in pairwise(ends))
+
+
+def _bytes(views: set[GmView]) -> np.ndarray:
+    """The bytes of windows; those of one shape differ in where they begin."""
+    groups: dict[Any, list[int]] = {}
+    for view in views:
+        groups.setdefault(view.spec, []).append(view.offset)
+    sets = []
+    for spec, offsets in groups.items():
+        first = GmView(spec, 0, min(offsets))
+        if first.span()[0] < 0 or spec.dtype.bits % 8:
+            raise _Open
+        rows = intervals(view_bytes(spec, first.offset))
+        apart = (np.array(offsets, np.int64) - first.offset) * (spec.dtype.bits // 8)
+        sets.append((rows[None] + apart[:, None, None]).reshape(-1, 2))
+    return union(sets)

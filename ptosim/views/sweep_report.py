@@ -250,6 +250,10 @@ _SEEN = 0.7
 """The part of the colours whose darkest is still seen on a dark page."""
 MOST_LINES = 600
 """Of parallel coordinates: of more points every n-th is drawn, and the fastest."""
+MOST_POINTS = 5_000
+"""Of cycles against bytes: of more the fastest is drawn of each of `CELLS` x `CELLS` fields."""
+CELLS = 100
+"""Fields of the picture along an axis."""
 MOST_ROWS = 5_000
 """Of the table of all rows."""
 MOST_MAPS = 6
@@ -318,22 +322,41 @@ class _Linked:
 
 def _scatter(ok: Sequence[Row], front: Sequence[Row], links: Links) -> Chart:
     best = {id(row) for row in front}
-    others = [row for row in ok if id(row) not in best]
+    others = _thinned([row for row in ok if id(row) not in best])
     marks: list[Mark] = [
         Points(
             title,
             [
-                Point(r["gm_bytes"], r["cycles"], _row_text(r), "", links.get(id(r), ""))
-                for r in some
+                Point(r["gm_bytes"], r["cycles"], _row_text(r) + more, "", links.get(id(r), ""))
+                for r, more in some
             ],
             series,
         )
-        for title, some, series in (("other points", others, 7), ("Pareto front", front, 1))
+        for title, some, series in (
+            ("other points", others, 7),
+            ("Pareto front", [(row, "") for row in front], 1),
+        )
         if some
     ]
     x = around([r["gm_bytes"] for r in ok], "bytes of global memory moved", log=True)
     y = around([r["cycles"] for r in ok], "cycles", log=True)
     return Chart("cycles against bytes moved: down and left is better", x, y, marks, height=300)
+
+
+def _thinned(rows: Sequence[Row]) -> list[tuple[Row, str]]:
+    """The points that are drawn of rows, the fastest first, each with what is said of others that
+    are at the same place of the picture: a page with every one of 100,000 does not open."""
+    if len(rows) <= MOST_POINTS:
+        return [(row, "") for row in rows]
+    places = [tuple(math.log1p(row[name]) for name in ("gm_bytes", "cycles")) for row in rows]
+    steps = [(max(axis) - min(axis)) / CELLS or 1.0 for axis in zip(*places, strict=True)]
+    fields: dict[tuple[int, ...], list[Row]] = {}
+    for row, place in zip(rows, places, strict=True):
+        cell = tuple(int(at / step) for at, step in zip(place, steps, strict=True))
+        fields.setdefault(cell, []).append(row)
+    return [
+        (first, f"; {len(rest):,} more here" if rest else "") for first, *rest in fields.values()
+    ]
 
 
 def _pairs(ok: Sequence[Row], names: Sequence[str]) -> list[tuple[str, str]]:
