@@ -419,12 +419,13 @@ def _contracts(
 ) -> None:
     from ptosim.launch.paths.contract import contract_of
 
+    covered = {each.entry: each.to_dict() for each in checked.coverage}
     for name in entries:
         taken = {a.name for a in program.signature(name)}
         given = {n: v for n, v in args.items() if n in taken}
-        inside = checked.inside.get(name, {})
+        inside, cover = checked.inside.get(name, {}), covered.get(name, {})
         made = contract_of(
-            program.front, program.profile, name, given, checked.requirements, inside
+            program.front, program.profile, name, given, checked.requirements, inside, cover
         )
         checked.contracts.append(made)
 

@@ -23,7 +23,11 @@ def _parts(contract: Mapping[str, Any]) -> Iterator[Part]:
     told = [r for r in contract["requirements"] if r["kind"] != "data"]
     yield from _required(told, "requires")
     yield from _required([r for r in contract["requirements"] if r["kind"] == "data"], "of data")
-    if not contract["requirements"]:
+    unsaid = contract.get("unsaid", ())
+    if unsaid:
+        rows = [(str(u["line"]), ", ".join(u["symbols"])) for u in unsaid]
+        yield table("", ["more than sums say is asked in line", "of"], rows)
+    elif not contract["requirements"]:
         yield Line("requires nothing of its caller, as far as it was followed")
     for name, most in contract["launch"]["most"].items():
         what = "blocks" if name == "block" else f"of what `{name}` counts"

@@ -28,7 +28,8 @@ DEEPEST = 150
 
 class Symbol(NamedTuple):
     """An unknown whole number: its name, kind, the least and largest value, and the value that the
-    first run takes. An index is less than the symbol of name `below`."""
+    first run takes. An index is less than the symbol of name `below`. It is assumed to be `rest`
+    more than a multiple of `step`."""
 
     name: str
     kind: str
@@ -36,6 +37,8 @@ class Symbol(NamedTuple):
     high: int
     default: int
     below: str = ""
+    step: int = 1
+    rest: int = 0
 
 
 Assignment = Mapping[Symbol, int]

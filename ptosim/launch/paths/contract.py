@@ -27,9 +27,11 @@ def contract_of(
     args: Mapping[str, Any],
     requirements: Sequence[Requirement],
     inside: Mapping[str, int],
+    coverage: Mapping[str, Any],
 ) -> dict[str, Any]:
     """Return the contract of an entry as plain data. `inside` are values of its open scalars that
-    meet what it requires, with which two blocks are followed."""
+    meet what it requires, with which two blocks are followed; `coverage` says of which lines no
+    sum says what they ask."""
     plan = front.plans.get(entry)
     functions = list(plan.reached) if plan is not None else [front.resolved.functions[entry]]
     own = [r for r in requirements if r.entry == entry]
@@ -38,6 +40,7 @@ def contract_of(
         "entry": entry,
         "arguments": list(_arguments(front, functions, told)),
         "requirements": [r.to_dict() for r in own],
+        **({"unsaid": coverage["unsaid"]} if "unsaid" in coverage else {}),
         "launch": _launch(told),
         "blocks": _blocks(front, profile, entry, {**args, **inside}, functions),
     }

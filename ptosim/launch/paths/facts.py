@@ -116,6 +116,8 @@ class Fact:
 
     def bounds(self) -> Iterator[tuple[str, int | None, int | None]]:
         """The names that it bounds by a constant, with the least and the largest value."""
+        if isinstance(self.tree, ast.BoolOp) and isinstance(self.tree.op, ast.Or):
+            yield from _of_choices(self.tree)
         for part in _conjuncts(self.tree):
             sides = [part.left, *part.comparators]
             for left, sign, right in zip(sides, part.ops, sides[1:], strict=False):
@@ -123,6 +125,42 @@ class Fact:
                 turned = _TURNED.get(type(sign))
                 if turned is not None:
                     yield from _bound(right, turned, left)
+
+    @property
+    def has_gaps(self) -> bool:
+        """True if it says of what a number is a multiple, or names its values."""
+        is_choice = isinstance(self.tree, ast.BoolOp) and isinstance(self.tree.op, ast.Or)
+        return (is_choice and len(self.names) == 1) or any(self.steps())
+
+    def steps(self) -> Iterator[tuple[str, int, int]]:
+        """The names that it says a remainder of: the name, the divisor, the remainder."""
+        for part in _conjuncts(self.tree):
+            match part:
+                case ast.Compare(
+                    left=ast.BinOp(left=name, op=ast.Mod(), right=ast.Constant(value=int(step))),
+                    ops=[ast.Eq()],
+                    comparators=[ast.Constant(value=int(rest))],
+                ) if step > 0 and 0 <= rest < step:
+                    away = 0
+                    if isinstance(name, ast.BinOp) and isinstance(name.right, ast.Constant):
+                        sign = {ast.Sub: 1, ast.Add: -1}.get(type(name.op))
+                        if sign is None:
+                            continue
+                        name, away = name.left, sign * name.right.value
+                    if isinstance(name, (ast.Name, ast.Subscript)):
+                        yield _name(name), step, (rest + away) % step
+
+
+def _of_choices(tree: ast.BoolOp) -> Iterator[tuple[str, int | None, int | None]]:
+    """What each of several choices bounds by a constant."""
+    every = [
+        list(_bound(part.left, type(part.ops[0]), part.comparators[0]))
+        for part in tree.values if isinstance(part, ast.Compare) and len(part.ops) == 1
+    ]  # fmt: skip
+    if len(every) == len(tree.values) and len({b[0] for found in every for b in found}) == 1:
+        lows, highs = zip(*[(low, high) for (_, low, high), *_ in every], strict=True)
+        are_low, are_high = (all(v is not None for v in ends) for ends in (lows, highs))
+        yield every[0][0][0], min(lows) if are_low else None, max(highs) if are_high else None
 
 
 def _conjuncts(tree: ast.expr) -> Iterator[ast.Compare]:
@@ -237,10 +275,13 @@ class Facts:
         """The arguments that they are about."""
         return {name.partition("[")[0] for fact in self.facts for name in fact.names}
 
-    def hold(self, values: Assignment) -> bool:
-        """True if values break none of them."""
+    def hold(self, values: Assignment, *, steps: bool = True) -> bool:
+        """True if values break none of them; without `steps` none but those that say of what a
+        number is a multiple, or name its values."""
         if not self.facts:
             return True
+        if not steps:
+            return Facts([f for f in self.facts if not f.has_gaps], self.indices).hold(values)
         about: list[tuple[str, int]] = []
         for symbol, value in values.items():
             plain = self._plain.get(symbol.name)
@@ -273,6 +314,14 @@ class Facts:
                 if _is_of(name, symbol.name):
                     low = low if least is None else max(low, least)
                     high = high if most is None else min(high, most)
+        told = [
+            (step, rest) for fact in self.facts for name, step, rest in fact.steps()
+            if _is_of(name, symbol.name)
+        ]  # fmt: skip
+        if told:
+            step, rest = max(told)
+            symbol = symbol._replace(step=step, rest=rest)
+            low, high = low + (rest - low) % step, high - (high - rest) % step
         if low > high:
             raise UsageError(
                 f"no value of `{symbol.name}` meets the assumptions", help=_facts_text(self)

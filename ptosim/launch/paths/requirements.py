@@ -385,6 +385,7 @@ def required_by(
     context = _context(limit, run)
     symbols = sorted(limit.symbols, key=lambda s: s.name)
     base = {**run.assignment, **run.noted.symbols}
+    has_gaps = space.facts is not None and any(fact.has_gaps for fact in space.facts.facts)
 
     answers: dict[tuple[int | None, ...], bool | None] = {}
 
@@ -395,7 +396,7 @@ def required_by(
         return answers[key]
 
     def asked(tried: dict[Symbol, int]) -> bool | None:
-        assignment = space.fits({**base, **tried})
+        assignment = space.fits({**base, **tried}, steps=not has_gaps)
         if assignment is None or any(
             assignment[symbol] != value for symbol, value in tried.items()
         ):
@@ -406,7 +407,9 @@ def required_by(
         return limit.is_met(assignment)
 
     if len(symbols) == 1:
-        made = _range(entry, symbols[0], met)
+        (symbol,) = symbols
+        occurs = lambda v: space.fits({**base, symbol: v}) is not None  # noqa: E731
+        made = _range(entry, symbol, met, [v for v in space.values(symbol) if occurs(v)])
         if made is not None:
             yield made
     elif len(symbols) <= _MOST_SYMBOLS:
@@ -441,8 +444,9 @@ def _is_allowed(symbol: Symbol, value: int) -> bool:
     return symbol.low <= value <= symbol.high
 
 
-def _range(entry: str, symbol: Symbol, met: Met) -> Requirement | None:
-    """The values of one symbol that meet a bound, around the least one from 0 on that does."""
+def _range(entry: str, symbol: Symbol, met: Met, known: Sequence[int]) -> Requirement | None:
+    """The values of one symbol that meet a bound, around the least one from 0 on that does; `known`
+    are values that are assumed to occur."""
     at = lambda v: met({symbol: v}) is not False  # noqa: E731
     tried = [v for v in _PROBES if v >= 0 and _is_allowed(symbol, v)]
     holds = {v: at(v) for v in (*tried, *(v for v in (-1,) if v >= symbol.low))}
@@ -457,7 +461,7 @@ def _range(entry: str, symbol: Symbol, met: Met) -> Requirement | None:
     if inside is None:
         return None
     low, high = (_edge(symbol, inside, sign, lambda v: met({symbol: v})) for sign in (-1, 1))
-    if low is None and holds.get(0) is False and inside == 1:
+    if low in (None, 1) and holds.get(0) is False and inside == 1:
         low = 1  # a divisor: of numbers below 0 nothing is said
         holds = {value: is_met for value, is_met in holds.items() if value >= 0}
     if low is None and high is None:
@@ -467,6 +471,9 @@ def _range(entry: str, symbol: Symbol, met: Met) -> Requirement | None:
     outside = high + 1 if high is not None else (low or 0) - 1
     if high is None and low is not None and low > 0:
         outside = low - 1
+    away = (symbol.rest - outside) % symbol.step
+    outside += away if high is not None or not away else away - symbol.step
+    outside = next((v for v in known if not _is_between(v, low, high)), outside)
     return Requirement(entry, {name: 1}, low, high, kind, {name: outside})
 
 

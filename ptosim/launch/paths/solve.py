@@ -53,8 +53,9 @@ class Space:
             return {symbol: symbol.default for symbol in symbols}
         return self.facts.start(symbols)
 
-    def fits(self, tried: Assignment) -> Assignment | None:
-        """Return an assignment with counts above their indices; None if it does not occur."""
+    def fits(self, tried: Assignment, *, steps: bool = True) -> Assignment | None:
+        """Return an assignment with counts above their indices; None if it does not occur. Without
+        `steps` any number takes the place of a multiple."""
         made = dict(tried)
         indices = [(symbol, value) for symbol, value in made.items() if symbol.below]
         by_name = {symbol.name: symbol for symbol in made} if indices else {}
@@ -64,7 +65,7 @@ class Space:
                 made[count] = value + 1
                 if value >= count.high:
                     return None
-        return made if self.facts is None or self.facts.hold(made) else None
+        return made if self.facts is None or self.facts.hold(made, steps=steps) else None
 
     def values(self, symbol: Symbol) -> list[int]:
         """Values that what is assumed speaks of."""
@@ -484,11 +485,29 @@ def _is_zero(form: Computed) -> bool:
     return one.plus(other, -1) == Linear({}, 0)
 
 
+def _tightened(fact: Linear) -> Linear:
+    """A sum of which something is assumed to have a remainder, as small as that lets it be at
+    least 0."""
+    if len(fact.terms) != 1:
+        return fact
+    ((atom, count),) = fact.terms.items()
+    if not isinstance(atom, Symbol) or atom.step == 1:
+        return fact
+    if count > 0:  # the least value that it lets the symbol have
+        least = -(fact.constant // count)
+        return Linear({atom: 1}, -(least + (atom.rest - least) % atom.step))
+    most = fact.constant // -count
+    return Linear({atom: -1}, most - (most - atom.rest) % atom.step)
+
+
 def _is_negative(asked: Linear, before: Iterable[Linear]) -> bool:
     """True if a sum is below 0 wherever those of `before` are not."""
     if range_of_sum(asked)[1] < 0:
         return True
-    near = [f for f in before if not f.terms.keys().isdisjoint(asked.terms)][-_MOST:]
+    asked = _tightened(asked)
+    if range_of_sum(asked)[1] < 0:
+        return True
+    near = [_tightened(f) for f in before if not f.terms.keys().isdisjoint(asked.terms)][-_MOST:]
     for at, first in enumerate(near):
         made = asked.plus(first)
         if range_of_sum(made)[1] < 0:

@@ -451,7 +451,9 @@ class _Proof:
         for loop in way.loops:
             if loop.trips(way.base) >= rounds:
                 continue
-            tried = next(self._at(loop, rounds, way), None)
+            step = loop.symbol.step  # not every number of rounds may occur
+            near = range(rounds, rounds + min(step, _FEW))
+            tried = next(chain.from_iterable(self._at(loop, n, way) for n in near), None)
             if tried is None:
                 raise Unproven(loop.inst.pc, f"no value found with which it makes {rounds} rounds")
             way = way._replace(base=tried)
@@ -512,7 +514,8 @@ class _Proof:
     def _farther(self, loop: Loop, way: _Way) -> Iterator[tuple[int, dict[Symbol, int]]]:
         """Assignments with which a loop makes more rounds, and how many more."""
         trips = loop.trips(way.base)
-        for more in _FARTHER:
+        step = loop.symbol.step
+        for more in (*_FARTHER, *(step * n for n in _FARTHER if step > 1)):
             for tried in islice(self._at(loop, trips + more, way), 3):
                 yield more, tried
 

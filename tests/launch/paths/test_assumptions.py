@@ -41,6 +41,23 @@ def test_a_range_is_given_as_an_argument(given, witness):
     assert [d.witness for d in found] == ([] if witness is None else [{"n": witness}])
 
 
+@pytest.mark.parametrize(
+    ("given", "requires", "is_all"),
+    [("1,2,9", [], True), ("3..*:4", [("n <= 16", 19)], True), ("1,2,20", [("n <= 16", 20)], False)],
+)  # fmt: skip
+def test_values_and_multiples_are_decided(given, requires, is_all):
+    """Rounds that no allowed number makes are not looked for; what is required is asked of all
+    numbers, and what breaks it is one that is allowed. With 20 a check fails: what three rounds or
+    more do is not seen."""
+    rounds = f"scf.for %i = %c0 to %n step %c1 {{\n{window('%o = arith.addi %i, %c0 : index')}\n}}"
+    found = ptosim.check(kernel(rounds), sync="manual", args={"n": given})
+    assert [(r["text"], r["broken_by"]["n"]) for r in found.requirements] == requires
+    (covered,) = found.coverage or ({"open": ["nothing"]},)
+    if is_all:
+        assert (covered["paths"], covered["trips"]) == ("all", "proven")
+    assert (covered["open"] == []) == is_all
+
+
 def test_two_numbers_are_assumed_of_each_other():
     text = kernel(inside("%c = arith.cmpi sgt, %n, %m : index", RACE), "%n: index, %m: index")
     assert errors(text)

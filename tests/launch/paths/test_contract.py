@@ -50,6 +50,15 @@ def test_scalars_have_their_values(cli, tmp_path):
     assert (n["low"], n["high"], made["requirements"]) == (None, None, [])
 
 
+def test_what_no_sum_says_is_in_the_contract(cli, tmp_path):
+    """A row that a product says: the kernel does not require nothing."""
+    made = contract(cli, tmp_path, BLOCK + window("%o = arith.muli %i, %n : index"))
+    assert [u["symbols"] for u in made["unsaid"]] == [["block", "n"]]
+    told = cli("check", "--sync", "manual", str(tmp_path / "k.pto"), "--contract").out
+    assert "more than sums say is asked in line" in told
+    assert "requires nothing" not in told
+
+
 def test_how_many_blocks_and_in_which_order(cli, tmp_path):
     row = BLOCK + window("%o = arith.muli %i, %c8 : index")
     assert contract(cli, tmp_path, row)["launch"]["most"] == {"block": 2}
