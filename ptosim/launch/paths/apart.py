@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from itertools import combinations
+from types import MappingProxyType
 from typing import Any
 
 from ptosim.engine.paths.forms import (
@@ -24,6 +25,8 @@ from ptosim.launch.paths.explore import Explored, PathRun, is_loop, line_of
 
 _MOST = 12
 """Followings that let windows meet."""
+_NEAR = (0, 1, 2, 3, 5, 12, 64)
+"""Values of another symbol."""
 _MOVED = (0, 1, 2, 3, 7, 16, 64, 100, 101, 128, 1000, 4096)
 
 Key = tuple[int, int, int]
@@ -133,8 +136,10 @@ def _meeting_by(
     limits = [v for v in run.noted.limits.values() if v.inst.pc in (one.inst.pc, other.inst.pc)]
     kept = [d for d in run.noted.decisions if not is_loop(d) and d.form.symbols & symbols]
 
-    def views(symbol: Symbol, value: int) -> tuple[Any, Any, Assignment] | None:
-        tried = explored.space.fits({**base, symbol: value})
+    def views(
+        symbol: Symbol, value: int, more: Assignment = MappingProxyType({})
+    ) -> tuple[Any, Any, Assignment] | None:
+        tried = explored.space.fits({**base, **more, symbol: value})
         if tried is None or not symbol.low <= value <= symbol.high:
             return None
         try:
@@ -144,11 +149,18 @@ def _meeting_by(
         is_inside = all(limit.is_met(tried) is not False for limit in limits)
         return (made[0], made[1], tried) if is_inside else None
 
-    for symbol in sorted(symbols, key=lambda s: s.name):
+    ordered = sorted(symbols, key=lambda s: s.name)
+    for symbol in ordered:
         now = base.get(symbol, symbol.default)
         for value in _values(now, [views(symbol, now), views(symbol, now + 1)], forms):
             there = views(symbol, value)
-            if there is not None and _meet(*there[:2]) and holds(kept, there[2]):
+            if there is None or not _meet(*there[:2]):
+                continue
+            if not holds(kept, there[2]):  # with another number they are on this way
+                more = ({other: v} for other in ordered if other != symbol for v in _NEAR)
+                again = (views(symbol, value, each) for each in more)
+                there = next((t for t in again if t and _meet(*t[:2]) and holds(kept, t[2])), None)
+            if there is not None:
                 yield symbol, there[2]
                 break
 

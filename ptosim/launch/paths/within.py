@@ -57,24 +57,27 @@ class _Extents:
         self._explored = explored
         self._seen: set[tuple[Any, Fact]] = set()
         self._ways: set[Any] = set()
+        self._asked: dict[Any, set[Key]] = {}
         self._new: dict[tuple[Any, Fact], list[Assignment]] = {}
         self.unsure: dict[tuple[Any, Key], Use] = {}
 
     def add(self, run: PathRun) -> None:
         """See what is so in a run, and on a new way, what may be with other numbers."""
         way, uses = way_of(run), run.noted.uses
-        asked = {key: use for key, use in uses.items() if self._is_asked(key, uses)}
+        asked = {key for key in uses if self._is_asked(key, uses)}
+        asked = self._asked[way] = asked | self._asked.get(way, set())
         if not asked:
             return
         base = {**run.assignment, **run.noted.symbols}
         for fact in _facts(uses, asked, base):
             self._seen.add((way, fact))
-            self._new.pop((way, fact), None)
         if way in self._ways:
             return
         self._ways.add(way)
-        read = {key: use for key, use in asked.items() if any(_tiles(use, read=True))}
-        self.unsure |= {(way, key): use for key, use in read.items() if use.forms}
+        self.unsure |= {
+            (way, key): use for key, use in uses.items()
+            if use.forms and _near(key, uses, open_only=True) and not _is_written(key, uses)
+        }  # fmt: skip
         forms = [form for use in uses.values() for form in use.forms]
         symbols = frozenset[Symbol]().union(*(form.symbols for form in forms))
         kept = [d for d in run.noted.decisions if not is_loop(d) and d.form.symbols & symbols]
@@ -93,21 +96,53 @@ class _Extents:
         return None
 
     def _is_asked(self, key: Key, uses: dict[Key, Use]) -> bool:
-        """True if other numbers may let a use reach what no earlier one wrote, or meet another."""
-        use = uses[key]
-        tiles = list(_tiles(use))
-        near = [
-            (each, other) for k, each in uses.items() if k != key
-            for other in _tiles(each) for tile in tiles if _is_near(_now(tile), _now(other))
-        ]  # fmt: skip
-        if not (use.forms or any(each.forms for each, _ in near)):
-            return False
-        if any(_now(other).addr != _now(tile).addr for _, other in near for tile in tiles):
-            return True
+        """True if other numbers may let a use reach what no earlier one wrote, or meet another: one
+        at another place, or one of a tile that is empty now."""
+        near = _near(key, uses, open_only=True)
         return any(
-            not any(_are_alike(tile, other) for each, other in near if _fills(each, other))
-            for tile in _tiles(use, read=True)
-        )
+            other.addr != tile.addr or not other.v_row * other.v_col * tile.v_row * tile.v_col
+            for tile, _, other in ((_now(t), use, _now(o)) for t, use, o in near)
+        ) or bool(near and not _is_written(key, uses))
+
+
+def _near(key: Key, uses: dict[Key, Use], *, open_only: bool = False) -> list[tuple[Any, Use, Any]]:
+    """The tiles of a use with others that share bytes with them, if both are as large as they can
+    be, and what uses these; none where no symbol says how large one of them is."""
+    use = uses[key]
+    found = [
+        (tile, each, other) for tile in _tiles(use) for k, each in uses.items() if k != key
+        for other in _tiles(each) if _is_near(_now(tile), _now(other))
+    ]  # fmt: skip
+    is_open = use.forms or any(each.forms for _, each, _ in found)
+    return found if is_open or not open_only else []
+
+
+def _is_written(key: Key, uses: dict[Key, Use]) -> bool:
+    """True if another use fills each tile that one reads."""
+    near = _near(key, uses)
+
+    def is_written(tile: Any) -> bool:
+        own = [(each, other) for one, each, other in near if one is tile]
+        if not any(isinstance(t, Form) for t in (tile, *(other for _, other in own))):
+            return True  # no number says how large they are
+        return any(_covers_tile(other, tile) and _fills(each, other) for each, other in own)
+
+    return all(map(is_written, _tiles(uses[key], read=True)))
+
+
+def _covers_tile(other: Any, tile: Any) -> bool:
+    """True if one tile is made like another one, or has all bytes that this may have."""
+    if _are_alike(other, tile):
+        return True
+    if isinstance(other, Form) or (other.v_row, other.v_col) != (other.type.rows, other.type.cols):
+        return False
+    now = _now(tile)
+    return bool(other.addr <= now.addr and _end(now) <= _end(other))
+
+
+def _end(tile: TileRef) -> int:
+    """One past the last byte of a tile, if it is as large as it can be."""
+    return tile.addr + tile.type.rows * tile.type.cols * tile.type.dtype.bits // 8
 
 
 def _tiles(use: Use, *, read: bool = False) -> Iterator[Any]:
@@ -125,8 +160,8 @@ def _now(given: Any) -> Any:
 
 def _is_near(one: TileRef, other: TileRef) -> bool:
     """True if two tiles share bytes, if both are as large as they can be."""
-    ends = [t.addr + t.type.rows * t.type.cols * t.type.dtype.bits // 8 for t in (one, other)]
-    return one.type.loc == other.type.loc and one.addr < ends[1] and other.addr < ends[0]
+    is_near = one.addr < _end(other) and other.addr < _end(one)
+    return one.type.loc == other.type.loc and is_near
 
 
 def _are_alike(one: Any, other: Any) -> bool:
@@ -160,7 +195,7 @@ def _fills(use: Use, tile: Any) -> bool:
     )
 
 
-def _facts(uses: dict[Key, Use], asked: dict[Key, Use], tried: Assignment) -> list[Fact]:
+def _facts(uses: dict[Key, Use], asked: set[Key], tried: Assignment) -> list[Fact]:
     """What is so under an assignment, as far as that can be said."""
     reached: dict[Key, tuple[Bytes, Bytes]] = {}
     env = Env(tried)
@@ -180,7 +215,7 @@ def _facts(uses: dict[Key, Use], asked: dict[Key, Use], tried: Assignment) -> li
                 found.append(("beyond", key))
         for memory, ranges in made.items():
             written.setdefault((core, memory), []).extend(ranges)
-    pairs = product(asked.keys() & reached.keys(), reached)
+    pairs = product(sorted(asked & reached.keys()), reached)
     return found + [
         ("meet", *sorted((key, other))) for key, other in pairs
         if uses[key].core == uses[other].core and uses[key].inst.pipe != uses[other].inst.pipe

@@ -14,6 +14,8 @@ OPEN_TILE = "!pto.tile_buf<loc=vec, dtype=f32, rows=16, cols=64, v_row=?, v_col=
 VIEW, PART = "!pto.tensor_view<?x64xf32>", "!pto.partition_tensor_view<{}x64xf32>"
 FENCE = "pto.barrier <PIPE_ALL>"
 IN, ADD, OUT = "PIPE_MTE2", "PIPE_V", "PIPE_MTE3"
+LATER = 600
+"""Seeds from here on make kernels whose sizes and places nothing but numbers says."""
 SIZE = 4096
 """Bytes of a tile, and rows of a view."""
 
@@ -48,6 +50,8 @@ class Made:
         self.blocks = False
         parts = [self._plain, self._fenced, self._handed, self._in_turn, self._in_memory,
                  self._hoisted, self._filled, self._stages, self._extents, self._placed]  # fmt: skip
+        if seed >= LATER:
+            parts = [self._sized, self._sized, self._rows, self._rows, self._split]
         for _ in range(self.random.choice((1, 1, 1, 2))):
             self._guarded(self.random.choice(parts))
         for _ in range(self.random.choice((0, 1, 1, 1, 2))):
@@ -495,6 +499,71 @@ class Made:
             self.store(at(small), 0)
         else:
             self.loop(inner)
+        self.fence()
+
+    def number_of_two(self) -> str:
+        """What is made of an argument, or of both."""
+        value = self.pick("%n", "%m")
+        way = self.random.randrange(7)
+        if way == 0:
+            return self.select(
+                self.compared(value), self.pick("%n", "%m", 2), self.pick("%m", 0, 9)
+            )
+        word, by = (("muli", self.pick("%n", "%m")), ("divui", self.pick(2, 3)),
+                    ("maxsi", self.pick("%m", 3, 7)), ("minsi", self.pick("%m", 3, 7)),
+                    ("xori", self.pick(1, 2, 5)), ("addi", self.pick("%n", "%m")))[way - 1]  # fmt: skip
+        return self.sum(word, value, by)
+
+    def _sized(self) -> None:
+        """A tile of which some rows are loaded, and some are stored."""
+
+        def rows() -> str:
+            return self.sum("maxsi", self.sum("minsi", self.number_of_two(), 16), 0)
+
+        loaded, zero, part = rows(), self.op("arith.constant 0 : i64"), PART.format("?")
+        stored = self.pick(loaded, rows(), self.sum("minsi", loaded, 8))
+        for count, of in ((loaded, "x"), (stored, "y")):
+            tile = self.op(f"pto.alloc_tile addr = {zero} valid_row = {count} : {OPEN_TILE}")
+            sizes = f"offsets = [{self.number(0)}, {self.number(0)}], sizes = [{count}, {self.number(64)}]"
+            window = self.op(f"pto.partition_view %v{of}, {sizes} : {VIEW} -> {part}")
+            here, there = f"{tile} : {OPEN_TILE}", f"{window} : {part}"
+            word, one, two = ("load", there, here) if of == "x" else ("store", here, there)
+            self.emit(f"pto.t{word} ins({one}) outs({two})")
+            self.fence()
+
+    def _rows(self) -> None:
+        """A row of one buffer is stored, and one is loaded, in order on some ways only."""
+        one, other = self.tile(type_=ROW_TILE), self.tile(type_=ROW_TILE)
+        self.load(one, 0, "x", ROW_TILE)
+        self.fence()
+        first, second = self.number_of_two(), self.pick("%m", 12, self.number_of_two())
+        steps = [lambda: self.store(one, first, "z", ROW_TILE),
+                 lambda: self.load(other, second, "z", ROW_TILE)]  # fmt: skip
+        self.random.shuffle(steps)
+        steps[0]()
+        if self.is_so(0.6):
+            self.only(self.condition(), self.fence)
+        elif self.is_so(0.5):
+            self.fence()
+        steps[1]()
+        self.fence()
+
+    def _split(self) -> None:
+        """As many rounds in two loops."""
+        half = self.sum(self.pick("divui", "minsi", "remui"), "%n", self.pick(2, 3, 4))
+        tile, (event, free) = self.tile(), self.events(2)
+
+        def inner(at: str) -> None:
+            self.flag("wait", OUT, IN, free)
+            self.load(tile, self.row(at))
+            self.ordered(IN, OUT, event)
+            self.store(tile, self.row(at))
+            self.flag("set", OUT, IN, free)
+
+        self.flag("set", OUT, IN, free)
+        self.loop(inner, half)
+        self.loop(inner, self.sum("subi", "%n", half))
+        self.flag("wait", OUT, IN, free)
         self.fence()
 
     def _guarded(self, part: Body) -> None:

@@ -57,6 +57,7 @@ def claims(seed: int, numbers: tuple[int, ...]) -> bool:
     is_whole = (covered["paths"], covered["trips"], covered["open"]) == ("all", "proven", [])
     chosen, codes = random.Random(seed), {code for code, _ in told}
     asked = [r for r in found.requirements if not r["when"]]
+    has_more = "unsaid" in covered or len(asked) < len(found.requirements)
     for n in numbers if is_whole else ():
         for m in dict.fromkeys((1, chosen.choice(made.values), chosen.randrange(12))):
             words = {f"d[{at}]": chosen.choice((1, *made.values)) for at in range(8)}
@@ -67,11 +68,11 @@ def claims(seed: int, numbers: tuple[int, ...]) -> bool:
                 continue
             hazards = {code for code in shown if not code.startswith(BOUNDS)}
             assert not hazards or hazards & codes, (seed, values, shown)
-            assert "unsaid" in covered or hazards or shown <= codes, (seed, values, shown)
+            assert has_more or hazards or shown <= codes, (seed, values, shown)
     return is_whole
 
 
-SAMPLE = (1, 5, 10)
+SAMPLE = (1, 5, 10, 624)
 """Kernels of few lines, of which one is proven."""
 
 
@@ -80,6 +81,6 @@ def test_what_is_claimed_of_a_few_kernels_is_right():
 
 
 @pytest.mark.deep
-@pytest.mark.parametrize("first", range(0, 600, 60))
+@pytest.mark.parametrize("first", range(0, 780, 60))
 def test_what_is_claimed_of_many_kernels_is_right(first):
     assert sum(claims(seed, EVERY) for seed in range(first, first + 60)) >= 1
