@@ -63,8 +63,8 @@ def _called_inside(file: Any) -> set[str]:
     names = {f.name for f in file.collector.functions}
     found = set()
     for function in file.collector.functions:
-        body = field_of(function.node, "body").text.decode()
-        found |= {n for n in names if n != function.name and re.search(rf"\b{n}\b", body)}
+        words = re.findall(r"\w+", field_of(function.node, "body").text.decode())
+        found |= (names & set(words)) - {function.name}
     return found
 
 

@@ -8,6 +8,7 @@ import re
 from collections import Counter
 from collections.abc import Sequence
 from fractions import Fraction
+from itertools import pairwise
 from typing import Any
 
 from ptosim.ground.ir.core import Operation
@@ -19,6 +20,7 @@ from ptosim.language.cpp.kinds import INT, Cell, Num, Scalar, number
 from ptosim.language.cpp.loops import Counted, Loops, is_unchanged
 from ptosim.language.cpp.state import CppError, NeedsConstant
 from ptosim.language.cpp.statements import LEAST_REPEATED
+from ptosim.language.cpp.templates import PackElement, pack_in
 
 
 @dataclass(slots=True)
@@ -41,6 +43,29 @@ class _Repeated:
         self.parts, self.ops, self.counter = parts, ops, counter
         self.id, self.start_byte = parts[0].id, parts[0].start_byte
         self.lines: dict[int, _Line] = {}
+
+
+class _Element:
+    """The pattern of a fold as the body of a loop, and the number that its pack has in a round."""
+
+    type = "element"
+    has_error = False
+
+    def __init__(
+        self, pattern: Any, word: str, first: Num, step: int, ops: Counter[str], counter: Cell
+    ) -> None:
+        self.pattern, self.word, self.first, self.step = pattern, word, first, step
+        self.ops, self.counter = ops, counter
+        self.id, self.start_byte = pattern.id, pattern.start_byte
+
+
+def _goes_up(values: Sequence[Any]) -> bool:
+    """Are these integers of one type that go up by one step?"""
+    if not all(isinstance(v, Num) and isinstance(v.const, int) for v in values):
+        return False
+    step = values[1].const - values[0].const
+    pairs = pairwise(values)
+    return all(a.type == b.type and b.const - a.const == step for a, b in pairs)
 
 
 _LONGEST = 8
@@ -157,6 +182,46 @@ class Repeats(Loops):
         self.lines = None
         if node.lines and _plain_ops(self.make.ops[length:]) != node.ops:
             raise NeedsConstant(node.parts[0], "its numbers decide which operation it is")
+
+    def folded(self, pattern: Any) -> bool:
+        """Execute `(pattern, ...)` for numbers that go up by one step: the first two as they are
+        written, the others as a loop where that means the same. False, and nothing is done, where
+        the elements are others."""
+        word, values = pack_in(pattern, self.scope) or ("", ())
+        if len(values) < LEAST_REPEATED or not _goes_up(values):
+            return False
+        rest = [PackElement(pattern, word, value) for value in values]
+        made, length = self.make.ops, 0
+        mark, before = 0, 0
+        for part in rest[:2]:
+            mark, before, length = len(self.journal.entries), self.journal.count, len(made)
+            self.lv(part)
+        if is_unchanged(self.journal, mark, before) and not any(map(_is_scalar, made[length:])):
+            counter = self.cell(Num(INT, 0), INT)
+            ops = _plain_ops(made[length:])
+            body = _Element(
+                pattern, word, values[2], values[3].const - values[2].const, ops, counter
+            )
+            try:
+                counted = Counted(counter, counter.value, Num(INT, len(values) - 2), Num(INT, 1))
+                if self._counted_loop(body, counted, body):
+                    return True
+            except CppError:  # the numbers have to be known before the run
+                pass
+        for part in rest[2:]:
+            self.step(part)
+            self.lv(part)
+        return True
+
+    def _s_element(self, node: _Element) -> None:
+        length = len(self.make.ops)
+        value = self.binary("*", node.counter.value, number(node.step), node.pattern)
+        value = self.binary("+", value, number(node.first.const), node.pattern)
+        with self.scoped() as scope:
+            scope.names[node.word] = self.cast(value, node.first.type, node.pattern)
+            self.lv(node.pattern)
+        if _plain_ops(self.make.ops[length:]) != node.ops:
+            raise NeedsConstant(node.pattern, "its number decides which operation it is")
 
     def _e_number_literal(self, node: Any) -> Num:
         made = super()._e_number_literal(node)

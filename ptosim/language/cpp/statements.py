@@ -116,6 +116,8 @@ class Statements(Objects):
         if node.type in _COMPOUND and not node.is_missing:
             heads = (field_of(node, n) for n in ("condition", "update", "initializer"))
             parts = [h for h in heads if h is not None and h.has_error]
+            if node.type != "compound_statement":  # whose parts are statements
+                parts += [c for c in node.children if c.type == "ERROR"]
         if parts:
             raise CppError(_first_error(parts[0]), "this cannot be read as C++")
 
@@ -440,7 +442,8 @@ class Statements(Objects):
         if isinstance(made, Cell) and is_reference:
             self.scope.names[word] = made
             return
-        held = type_ if isinstance(type_, (Scalar, Pointer)) else self._held(made)
+        is_plain = isinstance(type_, (Scalar, Pointer)) and not isinstance(made, Array)
+        held = type_ if is_plain else self._held(made)
         self.scope.names[word] = self.cell(made, held)
 
     def _held(self, made: Any) -> Any:

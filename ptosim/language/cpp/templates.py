@@ -446,6 +446,8 @@ def fold(follower: Any, node: Any) -> Any:
         part is not None and pack_in(part, follower.scope) is not None for part in (left, right)
     ]
     pattern = left if is_pack[0] else right
+    if op == "," and None in (left, right) and follower.folded(pattern):
+        return Num(SCALARS["void"], 0)
     values = [follower.lv(part) for part in elements(pattern, follower.scope)]
     first = right if is_pack[0] else left
     if first is not None:

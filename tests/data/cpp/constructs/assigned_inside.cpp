@@ -1,4 +1,4 @@
-// want: y = x + 165
+// want: y = x + 168
 // arg: n = 5
 #include <pto/pto-inst.hpp>
 using namespace pto;
@@ -26,6 +26,8 @@ r += std::disjunction_v<std::is_same<float, half>, std::is_same<float, float>> +
      std::conjunction_v<std::true_type, std::is_same<int, int>> * 2 + std::negation_v<std::false_type> * 4 +
      std::is_enum_v<TileType> * 8 + std::is_unsigned<uint8_t>::value * 16 + std::is_class_v<T> * 32 +
      std::is_base_of_v<Q, R> * 64; // 163
+constexpr uint8_t tab[] = {3, 1, 4};
+r += sizeof(tab) / sizeof(tab[0]); // 166
 TADDS(b, a, r + n2::V * (T::Compact == CompactMode::Null));
 set_flag(PIPE_V, PIPE_MTE3, EVENT_ID0);
 wait_flag(PIPE_V, PIPE_MTE3, EVENT_ID0);
