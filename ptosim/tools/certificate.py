@@ -246,6 +246,8 @@ class _Walker:
         self.steps: dict[tuple[Any, str], list[int]] = {}
         self._tables: dict[Any, _Table] = {}
         self._tried: set[Any] = set()
+        self._adders: dict[tuple[int, str], int] = {}
+        self._added: dict[Place, np.ndarray] = {}
         self._numbers = count()
 
     def on_start(self, engine: Any) -> None:
@@ -302,8 +304,9 @@ class _Walker:
             is_view = isinstance(value, GmView)
             return ("gm", value.memory) if is_view else (value.type.loc, core.number)
 
-        rule = rule_of(op, core, place)
-        if rule is not None:
+        if op.op.attributes.get("atomicType") == "atomic_add":
+            self._whole(core, inst, op, adds=True)
+        elif (rule := rule_of(op, core, place)) is not None:
             self._compute(core, inst, op, rule)
         elif op.op.name not in MOVES or not self._move(core, inst, op, place):
             self._whole(core, inst, op)
@@ -328,10 +331,13 @@ class _Walker:
         )
         self._note(op, rule.kind, sum(p.at.size for p in rule.reads), rule.write.at.size)
 
-    def _whole(self, core: Core, inst: Inst, op: Any) -> None:
+    def _whole(self, core: Core, inst: Inst, op: Any, *, adds: bool = False) -> None:
         """What has no rule of its own: every byte that it writes of all that it reads, in the
-        shapes, layouts and places that its operands have."""
-        reads, writes = whole_of(op)
+        shapes, layouts and places that its operands have. What it `adds` to it reads, too."""
+        reads, writes = whole_of(op, adds=adds)
+        if adds:
+            reads = [*reads, *(("there", place, at) for _, place, at in writes)]
+            self._refuse_others(writes, (core.number, inst.pipe))
         made: np.ndarray = np.asarray(whole_key(op, core))
         key = core.number, inst.pc, int(made), tuple(len(at) for _, _, at in (*reads, *writes))
         if key not in self._tried:
@@ -347,7 +353,17 @@ class _Walker:
             numbers = np.arange(len(at), dtype=np.uint64)
             held.expressions[at] = combined(text_hash("whole", name), made, numbers)
             held.places[at] = 0
-        self._note(op, "whole", sum(len(at) for *_, at in reads), sum(len(a) for *_, a in writes))
+        kind = "adds" if adds else "whole"
+        self._note(op, kind, sum(len(at) for *_, at in reads), sum(len(a) for *_, a in writes))
+
+    def _refuse_others(self, writes: Any, who: tuple[int, str]) -> None:
+        """Raise Unfollowed where somebody else has added: in which order is not given."""
+        number = self._adders.setdefault(who, len(self._adders) + 1)
+        for _, place, at in writes:
+            added = self._added.setdefault(place, np.zeros(len(self.content(place)), np.int32))
+            if ((added[at] != 0) & (added[at] != number)).any():
+                raise Unfollowed("several cores or pipes add to one place, in no given order")
+            added[at] = number
 
     def _try_whole(
         self, core: Core, inst: Inst, op: Any, reads: Any, writes: Any, fill: int

@@ -308,13 +308,14 @@ Reach = list[tuple[str, Place, np.ndarray]]
 """Operand, memory and numbers of bytes."""
 
 
-def whole_of(op: Any) -> tuple[Reach, Reach]:
+def whole_of(op: Any, *, adds: bool = False) -> tuple[Reach, Reach]:
     """Return the bytes that an operation without a rule reads and writes, by its effects. Raises
-    Unfollowed for one that does something else than to write memory, on its own core."""
+    Unfollowed for one that does something else than to write memory, on its own core, or to add to
+    it where that is asked for."""
     effects, definition = effects_of(op), op.op.definition
     if definition.family in _ALONE or any(map(op.op.has, _MORE)) or op.sync is not None:
         raise Unfollowed("there is no rule for it")
-    if effects.is_atomic or op.op.results or op.made or op.signals or op.awaits:
+    if (effects.is_atomic and not adds) or op.op.results or op.made or op.signals or op.awaits:
         raise Unfollowed("it does more than to write memory of its core")
     every = (*effects.reads, *effects.found, *effects.writes)
     if any(str(each.where).startswith("register") for each in every) or not effects.writes:

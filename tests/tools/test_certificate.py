@@ -18,6 +18,7 @@ from ptosim.tools.certificate import certificate, check
 from ptosim.tools.search.prove import Launched
 from tests.support.paths import PROGRAMS
 from tests.support.text import Kernel
+from tests.tools.search.test_prove_cores import adding as sums_of
 
 
 def adding(pieces: int, word: str = "add", second: str = "y") -> Launched:
@@ -34,9 +35,20 @@ def adding(pieces: int, word: str = "add", second: str = "y") -> Launched:
     return Launched(program, program.entry(), None, 1)
 
 
+def written(one: Launched, two: Launched) -> dict[str, Any]:
+    return json.loads(json.dumps(certificate(one, two)))
+
+
 @pytest.fixture(scope="module")
 def right() -> dict[str, Any]:
-    return json.loads(json.dumps(certificate(adding(1), adding(2))))
+    return written(adding(1), adding(2))
+
+
+@pytest.fixture(scope="module")
+def kinds(right) -> list[dict[str, Any]]:
+    """Certificates of rules, of operations as a whole, and of sums."""
+    sums = sums_of(1, "%c0", "%c1")
+    return [right, written(sorted_rows(), sorted_rows()), written(sums, sums)]
 
 
 def test_equal_programs_have_a_certificate_that_holds(right) -> None:
@@ -83,15 +95,16 @@ def damaged(given: dict[str, Any], path: tuple[Any, ...], rng: random.Random) ->
     return found
 
 
-def test_a_thousand_damaged_ones_are_refused(right) -> None:
+def test_a_thousand_damaged_ones_are_refused(kinds) -> None:
     rng = random.Random(43)
-    places = leaves(right)
-    for _ in range(1000):
-        given = damaged(right, rng.choice(places), rng)
+    places = [leaves(each) for each in kinds]
+    for number in range(1000):
+        kind = number % len(kinds)
+        given = damaged(kinds[kind], rng.choice(places[kind]), rng)
         try:
             assert check(given)
         except UsageError:
-            assert given["format"] != right["format"]
+            assert given["format"] != kinds[kind]["format"]
 
 
 UNUSED = {"name", "digest", "text", "compat", "planner", "legacy", "level", "sync"}
@@ -99,9 +112,10 @@ UNUSED = {"name", "digest", "text", "compat", "planner", "legacy", "level", "syn
 
 
 @pytest.mark.slow
-def test_a_digest_made_anew_does_not_help(right) -> None:
+@pytest.mark.parametrize("kind", range(3))
+def test_a_digest_made_anew_does_not_help(kinds, kind) -> None:
     """Assumptions, rules, counts of operands, hashes of texts and of results."""
-    rng = random.Random(44)
+    rng, right = random.Random(44), kinds[kind]
     places = [p for p in leaves(right) if not UNUSED & set(p) and p[0] not in ("format", "version")]
     for path in rng.sample(places, min(60, len(places))):
         given = damaged(right, path, rng)
@@ -176,6 +190,18 @@ def test_what_has_no_rule_is_followed_as_a_whole() -> None:
     given["programs"][1] |= {"text": text, "sha256": made.hashlib.sha256(text.encode()).hexdigest()}
     given["digest"] = made._digest({k: v for k, v in given.items() if k != "digest"})
     assert "is not the same expression" in check(given)
+
+
+def test_sums_in_one_order_have_one() -> None:
+    """Of one pipe; in another order they are another expression, of two blocks they have none."""
+    one, other = sums_of(1, "%c0", "%c1"), sums_of(1, "%c1", "%c0")
+    given = written(one, one)
+    assert check(given) == ""
+    assert "adds" in {s["rule"] for s in given["argument"][0]}
+    with pytest.raises(UsageError, match="is not the same expression"):
+        certificate(one, other)
+    with pytest.raises(UsageError, match="add to one place, in no given order"):
+        certificate(sums_of(2, "%block"), sums_of(2, "%block"))
 
 
 def test_memory_of_another_core_has_no_certificate() -> None:

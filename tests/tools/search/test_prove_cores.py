@@ -3,6 +3,7 @@ an element the order is not given, and a vector core that writes to L1 writes to
 
 from __future__ import annotations
 
+import random
 from typing import Any
 
 import numpy as np
@@ -17,9 +18,14 @@ from tests.support.text import Tile, date_of
 ONE = np.eye(COLS, dtype=np.float16)
 
 
-def there_and_back(target: str, split: int, *, swapped: bool = False) -> Launched:
-    """Both vector cores push halves of x and get halves of x times a matrix, to which they add what
-    they hold; `swapped` pushes the double first, and then x."""
+PLAIN = (("x", "tadd"), ("d", "tmul"))
+Trips = tuple[tuple[str, str], ...]
+"""What is pushed, and what is done with what comes back."""
+
+
+def there_and_back(target: str, split: int, trips: Trips = PLAIN) -> Launched:
+    """Both vector cores push halves of x, or of its double, and get halves of it times a matrix,
+    which they add to what they hold, or multiply it by."""
     pair = Pair(target)
     frontend(pair, 3)
     cube, vector = pair.cube, pair.vector
@@ -38,17 +44,17 @@ def there_and_back(target: str, split: int, *, swapped: bool = False) -> Launche
     acc = cube.tile("acc", "f32", ROWS, COLS, layout="nz", fractal=1024, loc="acc")
     cube.load("one", unit)
     cube.op("pto.tmov", [unit], [right])
-    for n in range(2):
+    for n in range(len(trips)):
         cube.line(f"%m{n} = pto.tpop_from_aiv {{split = {split}}} -> {mat.type}")
         cube.line(f"pto.tmov ins(%m{n} : {mat.type}) outs(%left : {left.type})")
         cube.line(f"pto.tfree_from_aiv {{split = {split}}}")
         cube.op("pto.tmatmul", [left, right], [acc])
         cube.line(f"pto.tpush_to_aiv(%acc : {acc.type}) {{split = {split}}}")
     back = half(vector, "b", split)
-    for n, given in enumerate((double, x) if swapped else (x, double)):
+    for n, (name, word) in enumerate(trips):
+        given = {"x": x, "d": double}[name]
         vector.line(f"pto.tpush_to_aic(%{given.name} : {given.type}) {{split = {split}}}")
         vector.line(f"%b{n} = pto.tpop_from_aic {{split = {split}}} -> {back.type}")
-        word = ("tadd", "tmul")[n]
         line = f"pto.{word} ins(%b{n}, %w : {back.type}, {wide.type}) outs(%w : {wide.type})"
         vector.line(line)
         vector.line(f"pto.tfree_from_aic {{split = {split}}}")
@@ -66,9 +72,35 @@ def test_tiles_go_through_a_fifo_as_they_are(target: str, split: int) -> None:
     """On A2/A3 through slots in global memory, on A5 on the chip; halves of rows or of columns."""
     one = there_and_back(target, split)
     assert prove(one, there_and_back(target, split)).verdict == EQUAL
-    told = prove(one, there_and_back(target, split, swapped=True))
+    told = prove(one, there_and_back(target, split, (("d", "tadd"), ("x", "tmul"))))
     assert told.verdict == UNEQUAL
     assert "are other expressions" in told.why
+
+
+@pytest.mark.slow
+@pytest.mark.sampled(1, 2)
+@pytest.mark.parametrize("seed", range(60))
+def test_trips_that_data_tell_apart_are_not_called_equal(seed: int) -> None:
+    """Some trips, and others with one change: another tile, word or order, or one trip less."""
+    rng = random.Random(seed)
+    target, split = ("a2a3", "a5")[seed % 2], rng.choice((1, 2))
+    words = ("tadd", "tmul", "tmax", "tsub")
+    trips = [(rng.choice("xd"), rng.choice(words)) for _ in range(rng.randint(1, 3))]
+    other, at = list(trips), rng.randrange(len(trips))
+    change = rng.choice(("tile", "word", "order", "drop" if len(trips) > 1 else "tile", "none"))
+    if change == "tile":
+        other[at] = ("d" if other[at][0] == "x" else "x", other[at][1])
+    elif change == "word":
+        other[at] = (other[at][0], rng.choice(words))
+    elif change == "order":
+        rng.shuffle(other)
+    elif change == "drop":
+        del other[at]
+    one, two = (there_and_back(target, split, tuple(each)) for each in (trips, other))
+    proof = prove(one, two)
+    assert proof.is_equal is (other == trips), (trips, other, proof.why)
+    if not proof.is_equal:
+        assert proof.verdict == UNEQUAL
 
 
 # -- sums ------------------------------------------------------------------------------------------
