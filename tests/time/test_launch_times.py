@@ -4,12 +4,15 @@ account for reads and writes, three times, and nothing faster than its bytes all
 from __future__ import annotations
 
 import json
+import random
+from types import SimpleNamespace
 
 import pytest
 
 import ptosim
 from ptosim.launch.analysis.calibrate.kit import programs
-from ptosim.time.report.launch_times import rates_over_time
+from ptosim.time.chip import Blocks
+from ptosim.time.report.launch_times import rates_over_time, started
 from ptosim.views.charts.marks import Line
 from ptosim.views.cost_pictures import rates
 from tests.support.paths import DATA as TREE
@@ -133,6 +136,72 @@ def test_cold_and_less_memory_are_never_faster() -> None:
     assert slower.device.us > cold.device.us
     more = [cost("s005", args={"rows": rows}).times.device.us for rows in (4096, 16384, 32768)]
     assert more == sorted(more)
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_blocks_start_one_after_the_other(seed: int) -> None:
+    """The n-th block starts when the one before it has and a core is free, whatever the kernel, the
+    blocks and the cores; so fewer cores or more blocks are never faster. A launch that waits for
+    bandwidth that all share does not wait for the starts, too."""
+    rng = random.Random(seed)
+    work, each, before = rng.uniform(0.1, 9), rng.choice((0.0, 0.047, 0.3)), {}
+    for cores in (1, 3, 20, 40, 48):
+        for blocks in sorted(rng.sample(range(1, 150), 8)) if cores == 1 else before:
+            free, start = [0.0] * cores, -each
+            for _ in range(blocks):
+                start = max(start + each, min(free))
+                free[free.index(min(free))] = start + work
+            took, shape = max(free) + each, Blocks(blocks, min(cores, blocks))
+            report = SimpleNamespace(blocks=shape, span=1, pipes=[], executed=[])
+            found = started(report, work * shape.waves, each)
+            assert found == pytest.approx(took), (blocks, cores)
+            assert found <= before.get(blocks, took) + 1e-9
+            before[blocks] = found
+    waits = SimpleNamespace(pipe="MTE2", busy=9, stalls={"shared bandwidth": 9})
+    report = SimpleNamespace(blocks=Blocks(40, 40), span=10, pipes=[waits], executed=[])
+    assert started(report, 100.0, 0.047) == 100.0
+
+
+@pytest.mark.sampled(2, 12)
+@pytest.mark.parametrize("seed", range(12))
+def test_times_grow_with_bytes_and_with_less_of_the_machine(seed: int) -> None:
+    """More bytes, fewer cores, cold instead of warm, and less of L2 or HBM never make a launch
+    faster. The cores of a core's share of the same bytes: on more of them more tiles are under way
+    when the first comes and the last goes, which all wait for (some 1e-3 of what is shared)."""
+    rng = random.Random(seed)
+    kind = rng.choice(("copy", "add"))
+    weak, strong = rng.choice((("910b3", "910b2"), ("910b4", "910b3"), ("950pr", "950dt")))
+    total = 240 * int(2 ** rng.uniform(0, 7))
+    few, many = sorted(rng.sample((8, 10, 20, 24, 40), 2))
+
+    def us(chip: str, blocks: int, rounds: int, start: str) -> float:
+        report = ptosim.load(programs()[f"{kind}.pto"], target=chip).cost(
+            args={"rounds": rounds // blocks}, block_num=blocks, start=start
+        )
+        times = report.times
+        for each in (times.device, times.back_to_back, times.wall):
+            assert times.bound_us <= each.low <= each.us <= each.high
+        assert report.error_bar.low >= min(times.bound_us * report.mhz, report.cycles)
+        return times.device.us
+
+    here = us(strong, many, total, "warm")
+    assert us(strong, few, total, "warm") >= here * (1 - 2e-3)
+    assert us(strong, many, total, "cold") >= here
+    assert us(strong, many, total * 2, "warm") >= here
+    assert us(weak, many, total, "warm") >= here
+    assert us(weak, 48, total, "cold") >= us(strong, 48, total, "cold")
+
+
+def test_no_bar_begins_below_the_operations_at_the_peak() -> None:
+    """128 x 64 x 256 of f16 are 512 blocks of 16 x 16 x 16, one a cycle, however long a start is;
+    cycles that are given (--what-if) leave the rest of the bar open."""
+    report = ptosim.load(programs()["product.pto"], target="910b2").cost(
+        args={"each": 1, "rows": 1, "columns": 1, "wide": 1, "k": 4096},
+        what_if={"cube.product.start": 0},
+    )
+    least = 128 // 16 * 256 // 16 * 4096 // 16
+    assert report.times.bounds["cube"] == pytest.approx(least / report.mhz)
+    assert least <= report.error_bar.low <= report.cycles
 
 
 def test_three_times_of_a_launch() -> None:

@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 
 from ptosim.ground.records import replace
-from ptosim.time.pipes.steps import MOST_TIME, Flag, Step
+from ptosim.time.pipes.steps import BANDWIDTH, MOST_TIME, Flag, Step
 from ptosim.time.pipes.timers import CoreTimer, SignalTimes
 
 # Bandwidth that all cores share: transfers placed in the order of their starts.
@@ -167,7 +167,7 @@ class InStep:
             found.base, found.ranges, found.reach = found, step.base.ranges, step.base.reach
             found.busy = -(-step.busy * PARTS // pool.factor())
             self._slower[step.base, active] = found
-        timer.stall(step.pipe, "shared bandwidth", found.busy - step.busy)
+        timer.stall(step.pipe, BANDWIDTH, found.busy - step.busy)
         return found
 
     def last_ends(self, cores: list[CoreTimer]) -> dict[str, list[int]]:

@@ -16,6 +16,8 @@ from ptosim.time.laws.cost import Cost
 PIPES = ("S", "V", "M", "MTE1", "MTE2", "MTE3", "FIX", "MTE4", "MTE5", "V2")
 PIPE_INDEX = {name: number for number, name in enumerate(PIPES)}
 S = 0
+BANDWIDTH = "shared bandwidth"
+"""Why a pipe takes longer for a transfer: others transfer at the same time."""
 MOST_TIME = 1 << 61
 """Cycles of a run: larger numbers say that a time is not known yet."""
 MOST_CYCLES = 1 << 50

@@ -10,7 +10,7 @@ from collections.abc import Hashable
 from typing import Any, cast
 
 from ptosim.time.pipes.records import NO_CAUSE, Records, foreign
-from ptosim.time.pipes.steps import PIPES, Flag, Model, S, Step
+from ptosim.time.pipes.steps import BANDWIDTH, PIPES, Flag, Model, S, Step
 
 
 class CoreTimer(Records):
@@ -223,7 +223,7 @@ class CoreTimer(Records):
         queue = self.queues[pipe]
         assert queue
         step, _ = queue.popleft()
-        self.stall(pipe, "shared bandwidth", end - self.start(record) - step.busy)
+        self.stall(pipe, BANDWIDTH, end - self.start(record) - step.busy)
         self.slowed[record] = end
         self.free[pipe] = end
         done = end + step.latency

@@ -3,9 +3,10 @@
 The cycles of the cores are what the pipes take. All cores together draw their bytes through L2, and
 lines that L2 does not have through HBM, where reads and writes are one account. None of the three
 can be exceeded; where two are near each other they add up in part: the root of a sum of powers. In
-front is the head of a task. A profiler measures the task (`device`), launches in a row share what
-the queue takes between them (`back_to_back`), and an eager call takes what the host needs
-(`wall`)."""
+front is the head of a task, and blocks start one after the other: while the last ones start, L2 and
+HBM are at work for the first, so only what cores do is later for it. A profiler measures the task
+(`device`), launches in a row share what the queue takes between them (`back_to_back`), and an eager
+call takes what the host needs (`wall`)."""
 
 from __future__ import annotations
 
@@ -15,7 +16,9 @@ from typing import Any
 
 from ptosim.ground.isa.costs import GIB, limit_spreads
 from ptosim.ground.records import dataclass
+from ptosim.time.laws.cost import SHARED
 from ptosim.time.pipes.records import busy_until
+from ptosim.time.pipes.steps import BANDWIDTH, PIPES
 from ptosim.time.report.figures import COLD, Figures
 
 MIB = 1 << 20
@@ -104,13 +107,14 @@ def launch_times(report: Figures) -> LaunchTimes:
     power = table["machine.mix"]["power"]
     served = sum(same_address(report).values()) if report.bound.endswith(" MTE2") else 0
     served = (served + adding_in_turn(report)) / report.mhz
+    front, each = _head(report)
+    device = front + _root((started(report, core, each) + served, l2_us, hbm_us), power)
     work = _root((core + served, l2_us, hbm_us), power)
-    head = _head(report)
-    device = work + head
+    head = device - work
     after = table["machine.next"]
     row = max(after["floor_us"], device + after["us"])
     host = table["machine.host"]
-    limit = _limit(report, core, l2_us, hbm_us, head)
+    limit = LAUNCH if head > work else _limit(report, core, l2_us, hbm_us)
     bounds = _bounds(report, moved, l2_us)
     least, width = max(bounds.values()), limit_spreads()[limit]
 
@@ -245,36 +249,68 @@ def _root(limits: tuple[float, ...], power: float) -> float:
     return most * sum((max(x, 0.0) / most) ** power for x in limits) ** (1 / power)
 
 
-def _head(report: Figures) -> float:
-    """What is in front of the work in the time of a task."""
+def _head(report: Figures) -> tuple[float, float]:
+    """What is in front of the work in the time of a task, and how much later each block starts than
+    the one before it. Of tasks with a cube it is known for all blocks together only."""
     row = report.table["machine.task"]
     if not _uses_cube(report):
-        return row["us"] + row["us_per_block"] * report.blocks.at_once
+        return row["us"], row["us_per_block"]
     part = min(report.blocks.at_once / max(report.cube_cores, 1), 1.0)
-    return row["cube_us"] + row["cube_us_full"] * part
+    return row["cube_us"] + row["cube_us_full"] * part, 0.0
+
+
+def started(report: Figures, core: float, each: float) -> float:
+    """How long the cores take whose blocks start one after the other. The n-th block starts when
+    the one before it has, and a core is free; so of work that is short the last block waits for the
+    starts of all, else for the blocks before it on its core and the starts of its own wave. A core
+    that waits for bandwidth that all share does not wait longer for starting later."""
+    blocks, span = report.blocks, max(report.span, 1)
+    last = (blocks.count - 1) % blocks.at_once + 1
+    own = core * (1 - min(_shared_cycles(report) / span, 1))
+    starts = max(own / blocks.waves + blocks.count * each, own + last * each)
+    return max(core, starts)
+
+
+def _shared_cycles(report: Figures) -> float:
+    """Cycles that the busiest pipe waits for what all cores share."""
+    busiest = max(report.pipes, key=lambda p: p.busy, default=None)
+    if busiest is None:
+        return 0.0
+    waits: Counter[int] = Counter()
+    for step, count, core in report.executed:
+        if PIPES[step.pipe] == busiest.pipe and step.cost.moved is not None:
+            waits[core] += count * sum(s.cycles for s in step.cost.stages if s.name in SHARED)
+    return busiest.stalls.get(BANDWIDTH, 0) + max(waits.values(), default=0)
 
 
 def _uses_cube(report: Figures) -> bool:
     return any(use.pipe in ("M", "MTE1", "FIX") for use in report.pipes)
 
 
-def _limit(report: Figures, core: float, l2_us: float, hbm_us: float, head: float) -> str:
-    if head > _root((core, l2_us, hbm_us), report.table["machine.mix"]["power"]):
-        return LAUNCH
+def _limit(report: Figures, core: float, l2_us: float, hbm_us: float) -> str:
     if max(l2_us, hbm_us) > core:
         return L2 if l2_us > hbm_us else HBM
     return _OF_PIPE.get(report.bound.rpartition(" ")[2], CORE)
+
+
+def at_peak(report: Figures) -> float:
+    """Microseconds that the products of the busiest cube take at its peak: without their starts."""
+    cubes: Counter[int] = Counter()
+    for step, count, core in report.executed:
+        if PIPES[step.pipe] == "M":
+            cubes[core] += count * sum(s.cycles for s in step.cost.stages if s.name != "start")
+    most = max(cubes.values(), default=0)
+    return most * report.cycles / max(report.span, 1) / report.mhz
 
 
 def _bounds(report: Figures, moved: int, l2_us: float) -> dict[str, float]:
     """What no launch can be faster than, by what says so."""
     l2 = report.table.rows.get("machine.l2")
     resident = 0.0 if report.start == COLD or l2 is None else l2["mib"] * MIB
-    cube = max((use.busy for use in report.pipes if use.pipe == "M"), default=0)
     touched = report.footprint
     least = max(touched.unique - touched.aside - resident, 0) + touched.passed
     return {
-        CUBE: cube * report.cycles / max(report.span, 1) / report.mhz,
+        CUBE: at_peak(report),
         L2: l2_us,
         HBM: least / _rate(report, "machine.hbm"),
     }

@@ -6,14 +6,15 @@ import re
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import asdict
 from functools import cached_property
+from math import ceil
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from ptosim.ground.isa.costs import GIB
-from ptosim.ground.records import dataclass
+from ptosim.ground.records import dataclass, replace
 from ptosim.time.pipes.timers import CoreTimer
 from ptosim.time.report.error_bar import ErrorBar, error_bar, launch_range
 from ptosim.time.report.figures import Figures
-from ptosim.time.report.launch_times import LaunchTimes, launch_times
+from ptosim.time.report.launch_times import LaunchTimes, at_peak, launch_times
 
 if TYPE_CHECKING:
     from ptosim.time.report.hints import Hint, Roof
@@ -36,12 +37,16 @@ class CostReport(Figures):
     def least_microseconds(self) -> float:
         """The makespan as time, but no less than the bytes and operations of the launch need of the
         chip's memory and cubes: no time that is compared with another is below that."""
+        return max(self.microseconds, self._bound_over(self.microseconds))
+
+    def _bound_over(self, us: float) -> float:
+        """Return what the launch needs at least, if that is more than so many microseconds."""
         hbm = self.table.rows.get("machine.hbm")
         if hbm is not None:  # most launches move so few bytes that lines need not be counted
             moved = sum(self.moved().values()) * LINE_PER_PIECE
-            if moved <= self.microseconds * hbm["gib_per_second"] * GIB / 1e6:
-                return self.microseconds
-        return max(self.microseconds, self.times.bound_us)
+            if moved <= us * hbm["gib_per_second"] * GIB / 1e6:
+                return at_peak(self)
+        return self.times.bound_us
 
     @cached_property
     def times(self) -> LaunchTimes:
@@ -64,8 +69,11 @@ class CostReport(Figures):
 
     @cached_property
     def error_bar(self) -> ErrorBar:
-        """Between which cycles the total is expected, and why."""
-        return error_bar(self)
+        """Between which cycles the total is expected, and why. They are not below what the bytes
+        and operations of the launch need, unless the total of the cores alone is."""
+        found = error_bar(self)
+        least = min(self.cycles, ceil(self._bound_over(found.low / self.mhz) * self.mhz))
+        return replace(found, low=max(found.low, least))
 
     def trace(self, unit: str = "cycles") -> list[dict[str, Any]]:
         """Return the run as Chrome trace events, a cycle as a nanosecond; with the unit `us` in
