@@ -327,6 +327,17 @@ def test_tiles_of_few_rows_do_not_reach_the_rate() -> None:
     assert by_bytes(transfer(512, 4096, loc="mat", rows=32)) == pytest.approx(32 * full, rel=1e-3)
 
 
+def test_rows_far_apart_are_moved_one_an_instruction() -> None:
+    """catlass' fits on boards (A2/A3, loads into L1 as fractals): a stride of 65,536 elements or
+    more is one row an instruction, about 1 GB/s of the 80 that whole tiles reach, few rows or many;
+    other tiles, and 950, are not told to be."""
+    near, far = (by_bytes(transfer(256, s, loc="mat")) for s in (65536 - 256, 65536))
+    assert far / near == pytest.approx(80, rel=1e-3)
+    assert by_bytes(transfer(256, 1 << 17, loc="mat", rows=4)) == pytest.approx(far / 16, 1e-4)
+    for how in ({"loc": "vec"}, {"loc": "mat", "arch": "a5"}):
+        assert by_bytes(transfer(256, 1 << 16, **how)) == by_bytes(transfer(256, 1 << 15, **how))
+
+
 def test_what_is_added_is_read_in_l2() -> None:
     """Twice the bytes of a store (assumed: nothing measured is published)."""
     plain = transfer(512, 4096, op=STORED)

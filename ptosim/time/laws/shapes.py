@@ -91,6 +91,12 @@ class ViewShape:
                 rest *= size
         return rest, self.dtype.bytes_for(length)
 
+    @property
+    def apart(self) -> int:
+        """Elements between rows of a matrix; 0 of one row, and of blocks."""
+        many = [s for s, size in zip(self.strides, self.sizes, strict=True) if size > 1]
+        return max(many) if len(many) == 2 and min(many) == 1 else 0
+
     def aligned(self, begins: int) -> int:
         """Return what the addresses of its runs are a multiple of if the first one is of `begins`:
         a power of two of bytes, at most `ALIGNED`."""

@@ -42,6 +42,8 @@ def _global(request: Request, path: str, view: ViewShape, direction: str) -> Cos
     moved = Movement(direction, view.bytes, runs, length, adds)
     longer, known_from = _longer(request, path, row, view)
     few = few_rows(row, request.shape.tile("dst"))
+    if view.apart >= FAR and _becomes_fractals(request.shape.tile("dst")) and row.get("far"):
+        longer, few, known_from = row["far"], 1.0, row
     size = round(_in_pieces(row, view) * (1 + adds) * longer * few)
     sure = lowest_confidence((row.confidence, known_from.confidence))
     tile = request.shape.tile("src") if path.startswith("acc") else None
@@ -98,10 +100,18 @@ def unaligned(row: CostRow, aligned: int, length: int) -> float:
     return short + (far - short) * part
 
 
+FAR = 1 << 16
+"""Elements between rows from which a load into fractals moves one row an instruction (catlass)."""
+
+
+def _becomes_fractals(tile: TileShape | None) -> bool:
+    return tile is not None and tile.type.slayout == "row_major"
+
+
 def few_rows(row: CostRow, tile: TileShape | None) -> float:
     """Return how many times as long a load takes whose rows become blocks of 16 rows, of what its
     bytes take: each row that a block lacks costs a share of a row that is there."""
-    if tile is None or tile.type.slayout != "row_major" or not 0 < tile.rows < BLOCK:
+    if tile is None or not _becomes_fractals(tile) or not 0 < tile.rows < BLOCK:
         return 1.0
     return 1 + row.get("lacking") * (BLOCK - tile.rows) / tile.rows
 
