@@ -14,7 +14,7 @@ from ptosim.ground.records import dataclass, replace
 from ptosim.time.pipes.timers import CoreTimer
 from ptosim.time.report.error_bar import ErrorBar, error_bar, launch_range
 from ptosim.time.report.figures import Figures
-from ptosim.time.report.launch_times import LaunchTimes, at_peak, launch_times
+from ptosim.time.report.launch_times import HBM, LaunchTimes, at_peak, launch_times
 
 if TYPE_CHECKING:
     from ptosim.time.report.hints import Hint, Roof
@@ -37,16 +37,15 @@ class CostReport(Figures):
     def least_microseconds(self) -> float:
         """The makespan as time, but no less than the bytes and operations of the launch need of the
         chip's memory and cubes: no time that is compared with another is below that."""
-        return max(self.microseconds, self._bound_over(self.microseconds))
+        if self._moves_little(self.microseconds):
+            return self.microseconds
+        return max(self.microseconds, self.times.bound_us)
 
-    def _bound_over(self, us: float) -> float:
-        """Return what the launch needs at least, if that is more than so many microseconds."""
+    def _moves_little(self, us: float) -> bool:
+        """True if so many microseconds are enough for the bytes, without counting their lines."""
         hbm = self.table.rows.get("machine.hbm")
-        if hbm is not None:  # most launches move so few bytes that lines need not be counted
-            moved = sum(self.moved().values()) * LINE_PER_PIECE
-            if moved <= us * hbm["gib_per_second"] * GIB / 1e6:
-                return at_peak(self)
-        return self.times.bound_us
+        moved = sum(self.moved().values()) * LINE_PER_PIECE
+        return hbm is not None and moved <= us * hbm["gib_per_second"] * GIB / 1e6
 
     @cached_property
     def times(self) -> LaunchTimes:
@@ -69,11 +68,14 @@ class CostReport(Figures):
 
     @cached_property
     def error_bar(self) -> ErrorBar:
-        """Between which cycles the total is expected, and why. They are not below what the bytes
-        and operations of the launch need, unless the total of the cores alone is."""
-        found = error_bar(self)
-        least = min(self.cycles, ceil(self._bound_over(found.low / self.mhz) * self.mhz))
-        return replace(found, low=max(found.low, least))
+        """Between which cycles the total is expected, and why. They do not begin below what lines
+        at the peak of HBM and products at that of the cube need, unless the total of the cores
+        does; the rate of L2 is no such limit, on some chips it is known to be more."""
+        found, least = error_bar(self), at_peak(self)
+        if not self._moves_little(found.low / self.mhz) and not self.footprint.every_transfer:
+            least = max(least, self.times.bounds[HBM])
+        cycles = min(self.cycles, ceil(least * self.mhz))
+        return replace(found, low=max(found.low, cycles))
 
     def trace(self, unit: str = "cycles") -> list[dict[str, Any]]:
         """Return the run as Chrome trace events, a cycle as a nanosecond; with the unit `us` in
