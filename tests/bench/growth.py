@@ -26,7 +26,9 @@ FACTOR = 4
 
 def exponent(seconds: Callable[[int], float], size: int, factor: int = FACTOR) -> tuple[float, str]:
     """Return the exponent of growth from a size to `factor` times it, and what was measured."""
-    small, large = seconds(size), seconds(size * factor)
+    small, large = (
+        max(seconds(n), 1e-4) for n in (size, size * factor)
+    )  # differences, on a busy machine
     text = f"{1e3 * small:.0f} ms at {size:,}, {1e3 * large:.0f} ms at {size * factor:,}"
     return math.log(large / small) / math.log(factor), text
 

@@ -124,7 +124,7 @@ def _part(k: int) -> float:
     return (k + 3) * UNIT * _SLACK
 
 
-_SHORT = 32
+_SHORT = 22
 """Bits behind the first one of two factors at most, if their sums may be of few units: those of
 f16, of narrower types, of small whole numbers."""
 
@@ -135,11 +135,11 @@ def _by_units(
     """Totals as f32 where factors have so few bits that nearly all sums are exact in any order:
     less than 2^53 of the unit of their products. Of the others, which are looked at one by one,
     where the interval has another f32; None if none has. None alone where these are many."""
-    bits = _bits(left), _bits(right)
-    if sum(bits) > _SHORT:
+    one = _bits(left)
+    if one > _SHORT or one + (two := _bits(right)) > _SHORT:
         return None
-    rows = lengths[0] / _units(left, 1, bits[0])
-    columns = 2.0**53 / _SLACK / (lengths[1] / _units(right, 0, bits[1]))
+    rows = lengths[0] / _units(left, 1, one)
+    columns = 2.0**53 / _SLACK / (lengths[1] / _units(right, 0, two))
     np.add(total, 0.0, out=total)  # a sum of zero is +0
     result = total.astype(np.float32)
     some = np.flatnonzero(rows >= columns.min(initial=np.inf))

@@ -179,8 +179,11 @@ def int8_codes(
     np.rint(whole, out=whole)
     form = lookup("i8" if offset is None else "ui8")
     lowest, highest = form.lowest, min(form.highest, 127) if signed_range else form.highest
-    if np.isnan(whole.min(initial=0)):
+    least, most = whole.min(initial=0), whole.max(initial=0)
+    if np.isnan(least):
         whole[np.isnan(whole)] = 0
+    elif lowest <= least and most <= highest:
+        return whole
     return np.clip(whole, np.float32(lowest), np.float32(highest), out=whole)
 
 
