@@ -139,7 +139,7 @@ def outputs_of(text: str, args: dict[str, np.ndarray], *observers: Any) -> bytes
         return None
 
 
-@pytest.mark.sampled(4, 16)
+@pytest.mark.sampled(3, 7)
 @pytest.mark.parametrize(("target", "name"), CASES)
 def test_tiles_side_by_side_are_as_one_wide_tile(target, name, monkeypatch):
     joined = []

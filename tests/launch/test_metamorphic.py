@@ -197,7 +197,7 @@ def shipped(name: str) -> tuple[str, dict, Sidecar]:
 
 
 @pytest.mark.slow
-@pytest.mark.sampled(0, 16)
+@pytest.mark.sampled(0, 8)
 @pytest.mark.parametrize("change", ["renamed", "printed", "split", "moved"])
 @pytest.mark.parametrize(("name", "target"), SHIPPED)
 def test_shipped_programs(name: str, target: str, change: str) -> None:

@@ -48,7 +48,7 @@ def _survives(commands: Sequence[str], case: Case, folder: Path) -> None:
         assert isinstance(told, int), told.told
 
 
-@pytest.mark.sampled(8)
+@pytest.mark.sampled(8, 130)
 @pytest.mark.parametrize(("path", "target", "number"), TEXTS)
 def test_a_text_that_was_found(
     path: Path, target: str, number: int, tmp_path: Path, monkeypatch

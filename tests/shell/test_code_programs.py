@@ -61,7 +61,7 @@ def found(cli, tmp_path, monkeypatch):
     return look
 
 
-@pytest.mark.sampled(40)
+@pytest.mark.sampled(40, 180)
 @pytest.mark.parametrize("code", SHOWN)
 def test_a_program_shows_its_code_alone(found, code: str) -> None:
     shown = SHOWN[code]
@@ -70,7 +70,7 @@ def test_a_program_shows_its_code_alone(found, code: str) -> None:
     assert strong <= {code, *shown.beside}
 
 
-@pytest.mark.sampled(40)
+@pytest.mark.sampled(40, 180)
 @pytest.mark.parametrize("code", [code for code, shown in SHOWN.items() if shown.right])
 def test_the_right_program_is_right(found, code: str) -> None:
     shown = SHOWN[code]

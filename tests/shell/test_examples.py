@@ -37,6 +37,7 @@ def _targets(name: str) -> list[str]:
     return [t for t in having if example.target in (None, t)]
 
 
+@pytest.mark.sampled(3, 300)
 @pytest.mark.parametrize("name", NAMES)
 def test_an_example_is_right(name: str) -> None:
     for target in _targets(name):
@@ -57,6 +58,7 @@ def _checked(example: Example, target: str) -> Checked:
     )  # fmt: skip
 
 
+@pytest.mark.sampled(3, 300)
 @pytest.mark.parametrize("name", NAMES)
 def test_an_example_runs(name: str) -> None:
     """Without a trap and without an error; pointers that no view sizes get 8,192 zeros. What needs

@@ -135,7 +135,7 @@ EMPTY.add(("test", "github"))
 """Forms with a line for each finding."""
 
 
-@pytest.mark.sampled(20)
+@pytest.mark.sampled(20, 40)
 @pytest.mark.parametrize(
     ("name", "form"),
     [(n, f) for n in WITH_FORMAT if n != "selftest" for f in PARSERS[n].get_default("forms")],

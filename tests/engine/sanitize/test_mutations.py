@@ -396,7 +396,7 @@ def chosen(case: Case) -> list:
     return random.Random(f"{case.name} {case.target}").sample(every, PER_PROGRAM)
 
 
-@pytest.mark.sampled(3, 48)
+@pytest.mark.sampled(3, 20)
 @pytest.mark.parametrize("name", CASES)
 def test_mutants(name):
     """Reported as a race or a deadlock exactly if a conflicting pair is unordered."""

@@ -104,6 +104,7 @@ _FILE = Path(__file__).parents[2] / "data" / "cpp" / "bodies.toml"
 _BODIES = {k["name"]: k for k in tomllib.loads(_FILE.read_text())["kernel"]}
 
 
+@pytest.mark.sampled(3, 200)
 @pytest.mark.parametrize("target", ["a2a3", "a5"])
 @pytest.mark.parametrize("name", _BODIES)
 def test_a_body_of_the_file_means_what_it_means_in_cpp(name: str, target: str) -> None:

@@ -79,7 +79,7 @@ def test_most_programs_have_the_form() -> None:
     assert sum(_both(path) is not None for path in (*_SHIPPED, *_OWN, *_READ)) >= _FEWEST
 
 
-@pytest.mark.sampled(3, 40)
+@pytest.mark.sampled(3, 16)
 @pytest.mark.parametrize(
     "path",
     [

@@ -235,6 +235,7 @@ def _kernel(tiles: str, call: str) -> tuple[str, dict[str, tuple[Any, ...]]]:
     return f"{head} {{\n{first}{waits[0]}{call}\n{waits[1]}{last}}}\n", args
 
 
+@pytest.mark.sampled(3, 100)
 @pytest.mark.parametrize("target", ["a2a3", "a5"])
 @pytest.mark.parametrize(("tiles", "call", "want"), _CASES, ids=[c[1] for c in _CASES])
 def test_an_instruction_in_its_cpp_form(tiles: str, call: str, want: str, target: str) -> None:

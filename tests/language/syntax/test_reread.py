@@ -87,7 +87,7 @@ def changed(text: str, random_: random.Random) -> str:
 NAMES = shipped_names()
 
 
-@pytest.mark.sampled(10, 16)
+@pytest.mark.sampled(4, 8)
 @pytest.mark.parametrize("name", NAMES)
 def test_any_changes_are_checked_as_the_whole_text_is(name):
     text = good = open_source(f"@{name}").text

@@ -41,6 +41,7 @@ def recorded_task(case) -> tuple[plan.Task, np.ndarray]:
     return task, get("y").view(out.array)
 
 
+@pytest.mark.sampled(3, 20)
 @pytest.mark.parametrize(
     "case", document("onednn/int8_cases.json")["cases"], ids=lambda c: c["name"]
 )

@@ -142,6 +142,7 @@ def _differences(got: Array, expected: Array, rule: Json, data: dict[str, Array]
     return np.stack((left[~same], right[~same]), axis=-1)
 
 
+@pytest.mark.sampled(3, 270)
 @pytest.mark.parametrize("case", document("tileop/manifest.json"), ids=lambda case: case["id"])
 def test_tileop(case: Json) -> None:
     """The outputs of the case are those of its data."""

@@ -185,6 +185,7 @@ def _register(rng: random.Random, name: str) -> bytes:
     return one.join(lanes, width(name))
 
 
+@pytest.mark.sampled(3, 25)
 @pytest.mark.parametrize("entry", PAIRS)
 def test_every_pair(entry):
     src, dst, letters, saturates = read(entry)
@@ -282,6 +283,7 @@ def _findings(src: str, dst: str, attrs: str) -> list[str]:
     return [d.message for d in ptosim.check(text) if d.severity.word == "error"]
 
 
+@pytest.mark.sampled(3, 25)
 @pytest.mark.parametrize("entry", PAIRS)
 def test_attributes_of_a_pair(entry):
     """Each that the pair takes must be there, each other must not."""

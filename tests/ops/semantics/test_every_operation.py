@@ -342,12 +342,14 @@ def test_tests_that_the_table_names_exist(op):
     assert bool(switchable) <= ("switches" in OWN[op] or "edges" in OWN[op])
 
 
+@pytest.mark.sampled(3, 80)
 @pytest.mark.parametrize(("op", "target"), TABLE)
 def test_edges_under_a_dynamic_shape_with_an_odd_tail(op, target):
     """As it is run by default, with the clock, which most tests of values leave out."""
     case(Situation(op, target, preferred(op, target)[0], dynamic=True)).check(timing=True)
 
 
+@pytest.mark.sampled(3, 80)
 @pytest.mark.parametrize(("op", "target"), [row for row in TABLE if row[0] != "tsetval"])
 def test_an_empty_shape_changes_nothing(op, target):
     """No rows, or no columns; known only at run time where an operation refuses it in the text.
@@ -364,6 +366,7 @@ IN_PLACE = [
 ]
 
 
+@pytest.mark.sampled(3, 50)
 @pytest.mark.parametrize(("op", "target"), IN_PLACE)
 def test_the_result_in_the_place_of_a_source(op, target):
     made = BUILDERS[op](Situation(op, target, "f32"))
@@ -379,6 +382,7 @@ SWITCHED = [
 ]
 
 
+@pytest.mark.sampled(3, 120)
 @pytest.mark.parametrize(("op", "target", "switch", "value"), SWITCHED)
 def test_every_value_of_every_switch(op, target, switch, value):
     at = Situation(op, target, switched(op, target, switch), seed=3, switches={switch: value})

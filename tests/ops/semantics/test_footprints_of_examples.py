@@ -113,7 +113,7 @@ ORDER = ("pto.comm.tnotify",)
 MAY_BE_IDLE = {f"pto.{op}" for ops in WITHOUT_EFFECT.values() for op in ops.split()}
 
 
-@pytest.mark.sampled(3, 400)
+@pytest.mark.sampled(3, 140)
 @pytest.mark.parametrize(("name", "target"), [c for c in cases() if c not in OWN])
 def test_what_is_not_accounted_for_does_not_matter_and_the_rest_does(name, target, monkeypatch):
     """As it is, and with valid regions that are smaller than the tiles, where the rules allow
@@ -129,6 +129,7 @@ def test_what_is_not_accounted_for_does_not_matter_and_the_rest_does(name, targe
         assert idle == [] or name in MAY_BE_IDLE
 
 
+@pytest.mark.sampled(3, 200)
 @pytest.mark.parametrize(("name", "target"), [c for c in cases() if c not in OWN])
 def test_operands_with_valid_regions_of_their_own(name, target, monkeypatch):
     """One operand has fewer valid rows or columns than the others: where the rules allow that, the

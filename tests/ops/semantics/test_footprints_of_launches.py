@@ -115,7 +115,7 @@ LEFT = {
 """What is known to be otherwise."""
 
 
-@pytest.mark.sampled(3, 400)
+@pytest.mark.sampled(3, 140)
 @pytest.mark.parametrize(("name", "target"), [c for c in cases() if c[0] not in LEFT])
 def test_what_is_noted_of_a_launch_is_what_it_does(name, target, monkeypatch):
     try:

@@ -197,6 +197,7 @@ def in_order(name: str, data: dict[str, np.ndarray], sizes, step: int) -> np.nda
     return total
 
 
+@pytest.mark.sampled(3, 8)
 @pytest.mark.parametrize(("target", "name"), NAMES)
 def test_named_orders_of_the_sums(target, name):
     """A sum of f32 depends on its order: once rounded, product by product, or by blocks of 16. The

@@ -47,7 +47,7 @@ def test_with_everything_nothing_is_found(name, target):
     assert codes(name, TEXTS[name], target) == []
 
 
-@pytest.mark.sampled(10)
+@pytest.mark.sampled(6, 20)
 @pytest.mark.parametrize(("name", "start"), LINES)
 def test_without_one_line_something_is_found(name, start):
     text = TEXTS[name]
