@@ -237,7 +237,8 @@ def as_given(dtype: DType, value: Any, needed: Needed | None) -> tuple[DType, An
     if not isinstance(value, np.ndarray) or not value.flags.c_contiguous:
         return dtype, value, needed
     size = argument_dtype(dtype).itemsize
-    if size > 1 and value.dtype == np.uint8 and value.size % size == 0:
+    is_wide = size > 1 or dtype.is_float
+    if is_wide and value.dtype == np.uint8 and value.size % size == 0:
         reached = None if needed is None else replace(needed, elements=needed.elements * size)
         return schema.dtype("ui8"), value, reached
     is_unused = needed is not None and not needed.elements and size == 1

@@ -199,8 +199,11 @@ class Names(Templates):
         if isinstance(owner, Cell) and isinstance(owner.value, Struct):
             owner = owner.value.type
         if name.type == "qualified_identifier":
-            return self._inside(self._inside(owner, field_of(name, "scope"), node),
-                                field_of(name, "name"), node)  # fmt: skip
+            inner = field_of(name, "scope")
+            enum = owner.names.get(text(inner)) if isinstance(owner, Scope) else None
+            if not isinstance(enum, Declared) or enum.kind != "enum":
+                enum = self._inside(owner, inner, node)
+            return self._inside(enum, field_of(name, "name"), node)
         if name.type in ("template_type", "template_function", "template_method"):
             found = self._raw_member(owner, text(field_of(name, "name")), node)
             return self.with_arguments(found, self.arguments(name), name)

@@ -277,6 +277,25 @@ def test_a_launch_wrapper_skips_what_is_for_the_host_and_a_kernel_nothing() -> N
         ptosim.load(text.replace("LOADED(x);", "other(x);"), entry="go", filename="k.cpp")
 
 
+def test_bytes_are_taken_for_floats_of_one_byte_and_come_back_as_bytes() -> None:
+    """A wrapper takes `uint8_t *` for every element type; 0x38 is 1 in E4M3, 0x40 is 2."""
+    text = _TEXT.replace("T x, y;", "T x, z; Tile<TileType::Vec, float8_e4m3_t, 16, N> y;")
+    text = text.replace("twice(y, x);", "TCVT(y, x, RoundMode::CAST_RINT, SaturationMode::ON);")
+    text = text.replace("GlobalTensor<E, Shape<1, 1, 1, 16, N>, Stride<1, 1, 1, N, 1>> ga(a), go(o);",
+                        "using S = Shape<1, 1, 1, 16, N>; using R = Stride<1, 1, 1, N, 1>;"
+                        "GlobalTensor<E, S, R> ga(a); GlobalTensor<float8_e4m3_t, S, R> "
+                        "go((__gm__ float8_e4m3_t *)o);").replace("__gm__ E *o", "__gm__ uint8_t *o")  # fmt: skip
+    text = text.replace(
+        "k<float, 64>(__gm__ float *, __gm__ float *)",
+        "k<float, 64>(__gm__ float *, __gm__ uint8_t *)",
+    )
+    program = ptosim.load(text, target="a5", filename="k.cpp")
+    given = {"a": 1 + np.arange(1024, dtype=np.float32) % 2, "o": np.zeros(1024, np.uint8)}
+    found = program.run(given).outputs["o"]
+    assert found.dtype == np.uint8
+    assert found.ravel()[:3].tolist() == [0x38, 0x40, 0x38]
+
+
 def test_names_in_a_refusal_are_on_one_line() -> None:
     with pytest.raises(UnsupportedError) as told:
         ptosim.load('AICORE void k() { int (*f)(\r\n int) = 0; asm(\r\n"x"); }', filename="k.cpp")

@@ -1,4 +1,4 @@
-// want: y = x + 168
+// want: y = x + 170
 // arg: n = 5
 #include <pto/pto-inst.hpp>
 using namespace pto;
@@ -8,6 +8,12 @@ struct Q {};
 struct R : Q {};
 namespace n1 { inline namespace v2 { constexpr int V = 2; } }
 namespace n2 = n1;
+namespace n3 {
+enum class M { A = 1, B };
+template <M m> struct Of;
+template <> struct Of<M::A> { static constexpr int v = 1; };
+template <> struct Of<M::B> { static constexpr int v = 2; };
+}
 __global__ AICORE void k(__gm__ float *y, __gm__ float *x, int n) {
 T a, b;
 TASSIGN(a, 0);
@@ -28,6 +34,7 @@ r += std::disjunction_v<std::is_same<float, half>, std::is_same<float, float>> +
      std::is_base_of_v<Q, R> * 64; // 163
 constexpr uint8_t tab[] = {3, 1, 4};
 r += sizeof(tab) / sizeof(tab[0]); // 166
+r += n3::Of<n3::M::B>::v; // 168
 TADDS(b, a, r + n2::V * (T::Compact == CompactMode::Null));
 set_flag(PIPE_V, PIPE_MTE3, EVENT_ID0);
 wait_flag(PIPE_V, PIPE_MTE3, EVENT_ID0);
