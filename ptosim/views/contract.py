@@ -10,7 +10,10 @@ from ptosim.views.table import Table, Text, table
 
 _SHOWN = 8
 """Lines that are named of each side of an argument."""
-_ORDER = {True: "in any order", False: "not in any order", None: "not known"}
+_ORDER = {
+    True: "blocks may run in any order", False: "blocks may run not in any order",
+    None: "whether blocks may run in any order is not known",
+}  # fmt: skip
 
 
 def contract_sections(contracts: Sequence[Mapping[str, Any]]) -> list[Section]:
@@ -33,7 +36,7 @@ def _parts(contract: Mapping[str, Any]) -> Iterator[Part]:
         what = "blocks" if name == "block" else f"of what `{name}` counts"
         yield Line(f"launch at most {most} {what}")
     blocks = contract["blocks"]
-    yield Line(f"blocks may run {_ORDER[blocks['any_order']]}: {blocks['why']}", 2)
+    yield Line(f"{_ORDER[blocks['any_order']]}: {blocks['why']}", 2)
     yield from _memory(contract["arguments"])
     yield from _scalars(contract["arguments"])
 

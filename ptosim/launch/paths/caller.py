@@ -110,7 +110,11 @@ def _findings_of(front: Front, entry: str, run: PathRun, given: Assignment) -> l
     named = {symbol.name: value for symbol, value in run.noted.symbols.items()} | {
         symbol.name: value for symbol, value in given.items()
     }
-    every = [r for r in required_by(entry, limit, run, Space()) if r.holds(named) is False]
+    # A round that only this number brings is asked of no other one; the first one is.
+    alike = (each for each in run.noted.limits.values() if each.inst is limit.inst)
+    found = ([r for r in required_by(entry, each, run, Space()) if r.holds(named) is False]
+             for each in (limit, *alike))  # fmt: skip
+    every = next(filter(None, found), [])
     used = sorted(symbol.name for symbol in limit.symbols)
     values = ", ".join(f"{name} = {named[name]}" for name in used if name in named)
     span = Span(front.source, op.start, op.name_end)

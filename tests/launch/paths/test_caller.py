@@ -37,6 +37,14 @@ def test_a_run_outside_says_which_statement_requires_what(cli, rows):
     assert cli("run", rows, *MODES, "--arg", "n=17", "--fail-on", "warning").code == 1
 
 
+def test_what_a_late_round_breaks_is_what_the_number_of_rounds_has_to_be(cli, tmp_path):
+    path = tmp_path / "k.pto"
+    rows = window("%o = arith.addi %i, %c0 : index")
+    path.write_text(kernel(f"scf.for %i = %c0 to %n step %c1 {{\n{rows}\n}}"))
+    told = cli("run", path, *MODES, "--arg", "n=20")
+    assert "@k requires n <= 16, and it is launched with n = 20" in told.err
+
+
 def test_a_program_that_is_run_says_it_beside_what_it_found(rows):
     """The same from Python: of a run that found something the values are compared with what the
     kernel requires."""
