@@ -15,7 +15,7 @@ from ptosim.language.syntax.parser import parse
 from ptosim.launch import in_parts
 from ptosim.launch.sources import open_source
 from ptosim.ops.lower.program import expand
-from tests.bench import clock, cube, data, engine, growth, moving, quant, simt, steady
+from tests.bench import clock, cube, data, engine, growth, moving, quant, search, simt, steady
 from tests.bench.debugger import debugger
 from tests.bench.editor import edits, server, typing
 from tests.bench.programs import (
@@ -233,4 +233,5 @@ ALL: dict[str, Callable[[], list[Figure]]] = {
     **engine.ALL,
     **data.ALL,
     **growth.ALL,
+    **search.ALL,
 }
