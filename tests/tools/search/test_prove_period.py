@@ -404,3 +404,22 @@ def test_a_region_that_has_fewer_rows_once(what: str) -> None:
     )
     left = set() if what == "%i" else set(range(1, 61)) - {37}
     assert proven(region("vadd"), region("vadd", "%k", fewer)) == left
+
+
+@pytest.mark.slow
+@pytest.mark.sampled(0, 2)
+@pytest.mark.parametrize("seed", range(40))
+def test_what_is_proven_of_blocks_is_so_for_each_value(seed: int) -> None:
+    """As above, of three blocks that have every third round each, or every second: then two meet."""
+    rng = random.Random(44_000 + seed)
+    body = drawn(rng)
+    special = rng.choice([None, None, ("eq", 1), ("slt", 2), ("sge", 16), ("eq", 37)])
+    step = rng.choice((3, 3, 2))
+    one, two = (
+        in_blocks(rounds(each, special), step)
+        for each in (body, changed(body, rng) if rng.random() < 0.7 else body)
+    )
+    programs = [ptosim.load(each, target="a5") for each in (one, two)]
+    asked = of_blocks(one, two, 3) & {1, 2, 4, 6, 17, 38, 59}
+    for n in asked:
+        assert prove(*(Launched(p, None, {"n": n}, 3) for p in programs)).is_equal, n
