@@ -463,9 +463,6 @@ class Expressions(Names):
 
     _e_delete_expression = _e_new_expression
 
-    def _e_throw_expression(self, node: Any) -> Any:
-        raise refused(node, text(node)[:40], "kernels have no exceptions", "return instead")
-
     def _e_gnu_asm_expression(self, node: Any) -> Any:
         raise refused(node, "asm", "it is text for the compiler", "use the instructions on tiles")
 

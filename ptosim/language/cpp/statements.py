@@ -396,6 +396,9 @@ class Statements(Objects):
     def _s_try_statement(self, node: Any) -> None:
         raise refused(node, "try", "kernels have no exceptions", "leave it out")
 
+    def _s_throw_statement(self, node: Any) -> None:
+        raise refused(node, text(node)[:40], "kernels have no exceptions", "return instead")
+
     # -- declarations ------------------------------------------------------------------------------
 
     def _s_declaration(self, node: Any) -> None:

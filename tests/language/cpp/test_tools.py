@@ -300,3 +300,5 @@ def test_names_in_a_refusal_are_on_one_line() -> None:
     with pytest.raises(UnsupportedError) as told:
         ptosim.load('AICORE void k() { int (*f)(\r\n int) = 0; asm(\r\n"x"); }', filename="k.cpp")
     assert "\n" not in told.value.diagnostics[0].message
+    with pytest.raises(UnsupportedError, match="kernels have no exceptions"):
+        ptosim.load("AICORE void k(int n) { if (n > 3) { throw 3; } }", filename="k.cpp")
