@@ -146,8 +146,10 @@ def _meeting_by(
             made = [value_of(w.view, Env(tried)) for w in (one, other)]
         except (*CANNOT, NoRound):
             return None
-        is_inside = all(limit.is_met(tried) is not False for limit in limits)
-        return (made[0], made[1], tried) if is_inside else None
+        return made[0], made[1], tried
+
+    def is_inside(tried: Assignment) -> bool:
+        return all(limit.is_met(tried) is not False for limit in limits)
 
     ordered = sorted(symbols, key=lambda s: s.name)
     for symbol in ordered:
@@ -160,7 +162,7 @@ def _meeting_by(
                 more = ({other: v} for other in ordered if other != symbol for v in _NEAR)
                 again = (views(symbol, value, each) for each in more)
                 there = next((t for t in again if t and _meet(*t[:2]) and holds(kept, t[2])), None)
-            if there is not None:
+            if there is not None and is_inside(there[2]):
                 yield symbol, there[2]
                 break
 

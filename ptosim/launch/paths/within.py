@@ -58,6 +58,7 @@ class _Extents:
         self._seen: set[tuple[Any, Fact]] = set()
         self._ways: set[Any] = set()
         self._asked: dict[Any, set[Key]] = {}
+        self._known: dict[Any, Any] = {}
         self._new: dict[tuple[Any, Fact], list[Assignment]] = {}
         self.unsure: dict[tuple[Any, Key], Use] = {}
 
@@ -69,7 +70,7 @@ class _Extents:
         if not asked:
             return
         base = {**run.assignment, **run.noted.symbols}
-        for fact in _facts(uses, asked, base):
+        for fact in _facts(uses, asked, base, self._known):
             self._seen.add((way, fact))
         if way in self._ways:
             return
@@ -83,7 +84,7 @@ class _Extents:
         kept = [d for d in run.noted.decisions if not is_loop(d) and d.form.symbols & symbols]
         inside = (t for t in tries(forms, base, self._explored.space) if holds(kept, t))
         for tried in islice(inside, _SAMPLES):
-            for fact in _facts(uses, asked, tried):
+            for fact in _facts(uses, asked, tried, self._known):
                 if (way, fact) not in self._seen:
                     self._new.setdefault((way, fact), []).append(tried)
 
@@ -195,17 +196,22 @@ def _fills(use: Use, tile: Any) -> bool:
     )
 
 
-def _facts(uses: dict[Key, Use], asked: set[Key], tried: Assignment) -> list[Fact]:
-    """What is so under an assignment, as far as that can be said."""
+def _facts(
+    uses: dict[Key, Use], asked: set[Key], tried: Assignment, known: dict[Any, Any]
+) -> list[Fact]:
+    """What is so under an assignment, as far as that can be said; `known` is what operations reach
+    with certain values."""
     reached: dict[Key, tuple[Bytes, Bytes]] = {}
     env = Env(tried)
     for key, use in uses.items():
         try:
             values = {slot: value_of(each, env) for slot, each in use.given.items()}
-            reads, writes = use.reach(values)
+            same = key[:2], tuple(values.values())
+            if same not in known:
+                known[same] = tuple(map(_bytes, use.reach(values)))
         except (*CANNOT, NoRound):
             continue
-        reached[key] = _bytes(reads), _bytes(writes)
+        reached[key] = known[same]
     found: list[Fact] = []
     written: dict[tuple[int, str], list[tuple[int, int]]] = {}
     for key, (read, made) in reached.items():
