@@ -474,7 +474,7 @@ def _brought_out(
     required = requirements_of(front, entry, explored)
     loops = rounds_open(front, explored, required)
     if explored.uses_twice:  # few programs do
-        from ptosim.launch.paths.apart import follow_meetings
+        from ptosim.launch.paths.within import follow_meetings
 
         follow_meetings(front, explored)
     if any(use.forms for run in explored.valid for use in run.noted.uses.values()):

@@ -26,7 +26,8 @@ COMMANDS = [
 ]
 SHARED = "options"
 OTHERS = {"--harder", "--same", "--tquant", "--help", "--pto-update", "-p", *assembler.NAMES}
-"""Options of the tools beside the command line, of argparse, of pytest and of the assembler."""
+OTHERS |= {"--compile-bytecode"}
+"""Options of the tools beside the command line, of argparse, pytest, the assembler and uv."""
 
 
 def parser_of(command: str) -> argparse.ArgumentParser:
