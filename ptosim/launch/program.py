@@ -5,7 +5,7 @@ from __future__ import annotations
 import operator
 from collections.abc import Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Self, cast
 
 from ptosim.ground.diagnostics.model import Diagnostic, Trap, rejected
 from ptosim.ground.errors import UnsizedError, UsageError
@@ -304,7 +304,7 @@ class LoadedProgram(Shown):
         if isinstance(asked, str):
             given = args.get(asked) if isinstance(args, Mapping) else None
             given = self.front.resolved.defaults.get(asked) if given is None else given
-            asked = None if given is None else operator.index(given)
+            asked = None if given is None else operator.index(cast("Any", given))
         return max(asked or 1, 1)
 
     def _launched(

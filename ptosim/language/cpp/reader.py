@@ -99,6 +99,7 @@ def several(source: Source, arch: str, defines: Mapping[str, str] | None = None)
     """Return the entries of a file that has more than one, none of which is meant before the
     others; an empty list for every other file. Raises UsageError if the extra is not installed."""
     core = "vector" if asks_core(source) else None
+    found: list[str] = []
     try:
         file = _File(expand(source, arch, core, defines), arch, core)
         found = entries_of(file)
@@ -107,7 +108,7 @@ def several(source: Source, arch: str, defines: Mapping[str, str] | None = None)
     except (CppError, RecursionError):
         return []
     except UsageError:
-        return found
+        return found  # none is chosen of several
     return []
 
 

@@ -187,9 +187,10 @@ class Repeats(Loops):
         """Execute `(pattern, ...)` for numbers that go up by one step: the first two as they are
         written, the others as a loop where that means the same. False, and nothing is done, where
         the elements are others."""
-        word, values = pack_in(pattern, self.scope) or ("", ())
-        if len(values) < LEAST_REPEATED or not _goes_up(values):
+        found = pack_in(pattern, self.scope)
+        if found is None or len(found[1]) < LEAST_REPEATED or not _goes_up(found[1]):
             return False
+        word, values = found
         rest = [PackElement(pattern, word, value) for value in values]
         made, length = self.make.ops, 0
         mark, before = 0, 0

@@ -142,11 +142,12 @@ class Fact:
                     comparators=[ast.Constant(value=int(rest))],
                 ) if step > 0 and 0 <= rest < step:
                     away = 0
-                    if isinstance(name, ast.BinOp) and isinstance(name.right, ast.Constant):
-                        sign = {ast.Sub: 1, ast.Add: -1}.get(type(name.op))
-                        if sign is None:
-                            continue
-                        name, away = name.left, sign * name.right.value
+                    match name:
+                        case ast.BinOp(
+                            op=ast.Sub() | ast.Add(), right=ast.Constant(value=int(moved))
+                        ):
+                            away = moved if isinstance(name.op, ast.Sub) else -moved
+                            name = name.left
                     if isinstance(name, (ast.Name, ast.Subscript)):
                         yield _name(name), step, (rest + away) % step
 

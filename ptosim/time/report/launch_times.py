@@ -10,7 +10,7 @@ call takes what the host needs (`wall`)."""
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from math import exp, inf
 from typing import Any
 
@@ -276,7 +276,7 @@ def _shared_cycles(report: Figures) -> float:
     busiest = max(report.pipes, key=lambda p: p.busy, default=None)
     if busiest is None:
         return 0.0
-    waits: Counter[int] = Counter()
+    waits: dict[int, float] = defaultdict(float)
     for step, count, core in report.executed:
         if PIPES[step.pipe] == busiest.pipe and step.cost.moved is not None:
             waits[core] += count * sum(s.cycles for s in step.cost.stages if s.name in SHARED)
@@ -295,7 +295,7 @@ def _limit(report: Figures, core: float, l2_us: float, hbm_us: float) -> str:
 
 def at_peak(report: Figures) -> float:
     """Microseconds that the products of the busiest cube take at its peak: without their starts."""
-    cubes: Counter[int] = Counter()
+    cubes: dict[int, float] = defaultdict(float)
     for step, count, core in report.executed:
         if PIPES[step.pipe] == "M":
             cubes[core] += count * sum(s.cycles for s in step.cost.stages if s.name != "start")

@@ -277,7 +277,7 @@ class Induction:
         heads = np.array([member.head for member in like], np.int64)
         meet = np.zeros(len(like), bool)
         for side, steps in enumerate(tail.steps):
-            names = {n: b.name for n, b in enumerate(self.buffers)}
+            names: dict[Any, str] = {n: b.name for n, b in enumerate(self.buffers)}
             every = np.stack([member.places[side] for member in like])
             for access, view in enumerate(like[0].forms[side].views):
                 if names[view.memory] in pure:
