@@ -5,7 +5,7 @@ from __future__ import annotations
 import operator
 from collections.abc import Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any, Self, cast
+from typing import TYPE_CHECKING, Any, Self
 
 from ptosim.ground.diagnostics.model import Diagnostic, Trap, rejected
 from ptosim.ground.errors import UnsizedError, UsageError
@@ -304,8 +304,8 @@ class LoadedProgram(Shown):
         if isinstance(asked, str):
             given = args.get(asked) if isinstance(args, Mapping) else None
             given = self.front.resolved.defaults.get(asked) if given is None else given
-            asked = None if given is None else operator.index(cast("Any", given))
-        return max(asked or 1, 1)
+            asked = None if given is None else _whole(asked, given)
+        return 1 if asked is None else asked
 
     def _launched(
         self, entry: str, args: Args, options: RunOptions, observers: Sequence[Any]
@@ -398,3 +398,11 @@ class LoadedProgram(Shown):
         )
         other = run_frontend(front.source, asked)
         return self.of(other, self.profile.name, sidecar=self.sidecar)
+
+
+def _whole(name: str, given: Any) -> int:
+    """The number of blocks that an argument says. Raises UsageError if it is none."""
+    try:
+        return operator.index(given)
+    except TypeError:
+        raise UsageError(f"`{name}` says how many blocks run: {given} is no whole number") from None
