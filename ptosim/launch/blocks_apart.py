@@ -121,7 +121,7 @@ def _is_on_chip(op: Operation) -> bool:
 
 
 def _operands(bound: Any) -> Iterator[Operand]:
-    """The operands that a name of a row stands for."""
+    """The operands that are bound to a name of a row."""
     if isinstance(bound, Operand):
         yield bound
     elif isinstance(bound, Clause):

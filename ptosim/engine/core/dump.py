@@ -92,7 +92,7 @@ def _operations(resolved: ResolvedModule, dump: Dump) -> list[Operation]:
 
 
 def _is_named(resolved: ResolvedModule, value: Value, name: str) -> bool:
-    """A variable of C++ is a value with a number of its own behind its name."""
+    """A variable of C++ is a value with a number of its own after its name."""
     is_cpp = resolved.module.source.is_cpp
     own = re.fullmatch(rf"{re.escape(name)}_\d+", value.name) if is_cpp else None
     return value.name == name or own is not None

@@ -314,19 +314,14 @@ _TYPENAME = re.compile(r"([(,={]\s*|\breturn\s+)(typename)(?=\s+[\w:]+(?:<[^;{}(
 
 _PRAGMA = re.compile(r'\b_Pragma[ \t]*\([ \t]*"(?:[^"\\\n]|\\.)*"[ \t]*\)')
 
-_ASSIGNED = re.compile(
-    r"(\((?:\(\w+[-+*/%&|^]?=[^(){};,=]*\), )*)(\w+) ([-+*/%&|^]?=) "
-    r"([^(){};,=]+|[^(){};,=]*\([^(){};]*\)),"
-)
-"""`(a = 2, a + 1)`, which the grammar does not take: the assignment gets brackets of its own in the
-place of its blanks."""
+_ASSIGNMENT = r"(\w+) ([-+*/%&|^]?=) ([^(){};,=]+|[^(){};,=]*\([^(){};]*\)),"
+_ASSIGNMENTS = re.compile(rf"\({_ASSIGNMENT}(?: {_ASSIGNMENT})*")
+"""`(a = 2, a + 1)`, which the grammar does not take: the assignments get brackets of their own in
+the place of their blanks."""
 
 
-def _assignments_apart(text: str) -> str:
-    count = 1
-    while count:
-        text, count = _ASSIGNED.subn(r"\1(\2\3\4),", text)
-    return text
+def _apart(assignments: re.Match[str]) -> str:
+    return re.sub(_ASSIGNMENT, r"(\1\2\3),", assignments[0])
 
 
 _MEMBER = re.compile(
@@ -374,7 +369,7 @@ class _Writer:
             self._token(pending)
         text = _PRAGMA.sub(lambda found: " " * len(found[0]), "".join(self.out))
         text = _TYPENAME.sub(lambda found: found[1] + " " * len(found[2]), text)
-        text = _assignments_apart(text)
+        text = _ASSIGNMENTS.sub(_apart, text)
         self.made.text = _MEMBER.sub(_without_brackets, text)
         return self.made
 

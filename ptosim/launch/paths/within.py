@@ -270,7 +270,7 @@ class _Extents:
         near = _near(key, uses, open_only=True)
         return any(
             other.addr != tile.addr or not other.v_row * other.v_col * tile.v_row * tile.v_col
-            for tile, _, other in ((_known_now(t), use, _known_now(o)) for t, use, o in near)
+            for tile, _, other in ((_now(t), use, _now(o)) for t, use, o in near)
         ) or bool(near and not _is_written(key, uses))
 
 
@@ -280,7 +280,7 @@ def _near(key: Key, uses: dict[Key, Use], *, open_only: bool = False) -> list[tu
     use = uses[key]
     found = [
         (tile, each, other) for tile in _tiles(use) for k, each in uses.items() if k != key
-        for other in _tiles(each) if _is_near(_known_now(tile), _known_now(other))
+        for other in _tiles(each) if _is_near(_now(tile), _now(other))
     ]  # fmt: skip
     is_open = use.forms or any(each.forms for _, each, _ in found)
     return found if is_open or not open_only else []
@@ -305,7 +305,7 @@ def _covers_tile(other: Any, tile: Any) -> bool:
         return True
     if isinstance(other, Form) or (other.v_row, other.v_col) != (other.type.rows, other.type.cols):
         return False
-    now = _known_now(tile)
+    now = _now(tile)
     return bool(other.addr <= now.addr and _end(now) <= _end(other))
 
 
@@ -319,12 +319,8 @@ def _tiles(use: Use, *, read: bool = False) -> Iterator[Any]:
     for name, slot in use.inst.operands:
         for each in map(use.given.get, slot if isinstance(slot, tuple) else (slot,)):
             is_meant = not read or role_of(use.inst.operation, name) in READ
-            if is_meant and isinstance(_known_now(each), TileRef):
+            if is_meant and isinstance(_now(each), TileRef):
                 yield each
-
-
-def _known_now(given: Any) -> Any:
-    return given.now if isinstance(given, Form) else given
 
 
 def _is_near(one: TileRef, other: TileRef) -> bool:
@@ -358,7 +354,7 @@ def _tried(one: Any, other: Any) -> Iterator[tuple[Any, Any]]:
 def _fills(use: Use, tile: Any) -> bool:
     """True if an operation writes all of a tile: of a transfer the window says how many rows it
     brings; one without a window is taken to."""
-    views = [v for v in use.given.values() if isinstance(_known_now(v), GmView)]
+    views = [v for v in use.given.values() if isinstance(_now(v), GmView)]
     return not views or all(
         prod(view.spec.sizes[:4]) == made.v_row for made, view in _tried(tile, views[0])
     )

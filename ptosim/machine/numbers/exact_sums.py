@@ -125,7 +125,7 @@ def _part(k: int) -> float:
 
 
 _SHORT = 22
-"""Bits behind the first one of two factors at most, if their sums may be of few units: those of
+"""Bits after the first one of two factors at most, if their sums may be of few units: those of
 f16, of narrower types, of small whole numbers."""
 
 
@@ -160,7 +160,7 @@ def _by_units(
 
 
 def _bits(factor: np.ndarray) -> int:
-    """Bits behind the first one of a mantissa that some value of a factor needs."""
+    """Bits after the first one of a mantissa that some value of a factor needs."""
     used = int(np.bitwise_or.reduce(factor.view(np.int64), axis=None)) & (1 << 52) - 1
     return 53 - (used & -used).bit_length() if used else 0
 

@@ -11,6 +11,7 @@ import pytest
 
 import ptosim
 from ptosim.ground.diagnostics.model import UnsupportedError
+from ptosim.ground.errors import UsageError
 from ptosim.tools.lsp.document import Document, Settings
 from ptosim.tools.lsp.hover import hover
 from ptosim.tools.lsp.names import CppNames
@@ -302,3 +303,15 @@ def test_names_in_a_refusal_are_on_one_line() -> None:
     assert "\n" not in told.value.diagnostics[0].message
     with pytest.raises(UnsupportedError, match="kernels have no exceptions"):
         ptosim.load("AICORE void k(int n) { if (n > 3) { throw 3; } }", filename="k.cpp")
+
+
+@pytest.mark.parametrize(
+    ("blocks", "why"), [(2.5, "2.5 is no whole number"), (0, "block_num is 0"), (-3, "is -3")]
+)
+def test_a_launch_of_no_number_of_blocks_is_refused(blocks: float, why: str) -> None:
+    """A wrapper's argument that says how many blocks run is asked like `--block-num`."""
+    text = f"{_TEXT}void go(float *a, float *o, int n, void *s) {{\n"
+    text += "  k<float, 64><<<n, nullptr, s>>>(a, o);\n}\n"
+    program = ptosim.load(text, target="a5", entry="go")
+    with pytest.raises(UsageError, match=why):
+        program.run({"a": _A, "o": np.zeros_like(_A), "n": blocks})

@@ -23,7 +23,7 @@ TLOAD(a, gx);
 set_flag(PIPE_MTE2, PIPE_V, EVENT_ID0);
 wait_flag(PIPE_MTE2, PIPE_V, EVENT_ID0);
 int c, d, i;
-float r = (c = 2, d = c + 1, d * 2); // 6
+float r = (c = sizeof(half), d = c + 1, d * 2); // 6
 if ((c = n) > 3) { r += c; } // 11
 float q = 0;
 _Pragma("unroll") for (i = 0, d = 9; i < n; ++i, d -= 2) { q += d; } // 25
