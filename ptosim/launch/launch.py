@@ -15,7 +15,7 @@ from ptosim.engine.core.pace import Retirement
 from ptosim.engine.watch.definedness import Definedness
 from ptosim.engine.watch.monitor import Monitor, attach
 from ptosim.ground.diagnostics.model import Sink, Trap, UnsupportedError
-from ptosim.ground.errors import LimitError
+from ptosim.ground.errors import LimitError, PtosimError
 from ptosim.ground.isa.dates import Profile
 from ptosim.ground.isa.targets import machine as machine_of
 from ptosim.ground.limits import current
@@ -131,11 +131,18 @@ class Launch:
         making a launch raises."""
         self.sink = Sink()
         self.sink.extend(self._decoded)
-        machine, before = self.machine, self.machine.cores
+        machine = self.machine
+        before = machine.cores, machine.clusters, machine.buffers, machine.global_counters
         machine.cores, machine.clusters, machine.buffers = [], [], []
         machine.global_counters = {}
-        self._take(args)
-        for core, old in zip(machine.cores, before, strict=True) if not machine.has_values else ():
+        try:
+            self._take(args)
+        except PtosimError:  # of arguments that are too large: others may follow
+            machine.cores, machine.clusters, machine.buffers, machine.global_counters = before
+            raise
+        for core, old in (
+            zip(machine.cores, before[0], strict=True) if not machine.has_values else ()
+        ):
             core.spaces = old.spaces  # nobody asks what is in them
 
     def forget(self) -> None:

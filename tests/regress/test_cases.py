@@ -22,7 +22,11 @@ OTHERS = sorted(p for p in HERE.iterdir() if p.suffix in SUFFIXES.values() and p
 
 
 TARGETS = ("a2a3", "a5")
-LONG = {"region_without_an_end"}
+LONG = {
+    "arguments_too_large_between_others",
+    "flag_that_each_round_sets",
+    "region_without_an_end",
+}
 """Those that are followed for seconds."""
 
 

@@ -447,7 +447,9 @@ def outcomes_of(decision: Decision, run: PathRun) -> set[Any] | None:
     asked = next((v for v in limits if len(v.operands) == 1), None)
     if asked is None:
         return None
-    ((slot, _),) = asked.operands.items()
+    ((slot, form),) = asked.operands.items()
+    if not isinstance(form.now, int):  # a tile at an address that nobody knows, say
+        return None
     found = {value for value in _NUMBERS if not asked.breaks({slot: value})}
     return found if len(found) <= _OUTCOMES and max(found, default=0) < _OUTCOMES else None
 
