@@ -8,6 +8,7 @@ import re
 import shutil
 import subprocess
 import sys
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -17,6 +18,9 @@ from ptosim.ground.isa.rows import isa
 from ptosim.language.grammars import grammars
 from tests.debug.dap_client import Client
 from tests.tools.lsp import textmate
+
+textmate_grammar, files = cache(grammars.textmate), cache(grammars.files)
+"""Made once: each takes a second."""
 
 EXTENSION = grammars.FOLDER / "vscode"
 PROGRAM = """// A comment
@@ -36,9 +40,9 @@ SCOPES = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("path", list(grammars.files()), ids=lambda p: p.name)
+@pytest.mark.parametrize("path", list(files()), ids=lambda p: p.name)
 def test_the_files_are_what_the_rows_make(path):
-    assert path.read_text(encoding="utf-8") == grammars.files()[path], (
+    assert path.read_text(encoding="utf-8") == files()[path], (
         "python -m ptosim.language.grammars.grammars"
     )
 
@@ -46,7 +50,7 @@ def test_the_files_are_what_the_rows_make(path):
 @pytest.mark.parametrize("words", list(SCOPES))
 def test_one_pattern_takes_a_word_whole(words):
     """By Python's engine: the first pattern that matches at the word takes all of it."""
-    patterns = grammars.textmate()["repository"]
+    patterns = textmate_grammar()["repository"]
     start = re.search(rf"(?<![\w%]){re.escape(words)}", PROGRAM).start()
     for rule in patterns.values():
         found = (
@@ -63,7 +67,7 @@ def test_one_pattern_takes_a_word_whole(words):
 
 
 def test_every_operation_is_known_to_the_grammar_and_to_vim():
-    known = re.compile(grammars.textmate()["repository"]["operation"]["match"])
+    known = re.compile(textmate_grammar()["repository"]["operation"]["match"])
     vim = (grammars.FOLDER / "vim/syntax/pto.vim").read_text().split()
     for name in isa().names():
         if "." in name:
@@ -85,7 +89,7 @@ PROGRAMS = sorted(
 def test_what_is_painted_as_an_error_is_an_operation_that_nobody_knows(path: Path):
     """The grammar says `invalid` of no attribute and of no operation that a row has."""
     text = path.read_text(encoding="utf-8", errors="replace")
-    painted = [w for _, s, w in textmate.scopes(grammars.textmate(), text) if "invalid" in s]
+    painted = [w for _, s, w in textmate.scopes(textmate_grammar(), text) if "invalid" in s]
     assert [w for w in painted if isa().get(w) is not None] == []
     parts = re.split(r"^// -----.*$", text, flags=re.MULTILINE) if painted else []
     findings = [f for part in parts for f in ptosim.check(part, dry_run=False)]
@@ -107,13 +111,13 @@ def test_what_is_painted_as_an_error_is_an_operation_that_nobody_knows(path: Pat
     ],
 )
 def test_dotted_names_are_operations_or_attributes_by_their_place(line, words, scope):
-    found = {w: s for _, s, w in textmate.scopes(grammars.textmate(), line)}
+    found = {w: s for _, s, w in textmate.scopes(textmate_grammar(), line)}
     assert scope in found[words if words in found else next(w for w in found if words in w)]
 
 
 def test_an_attribute_on_a_line_of_its_own_is_none_of_the_operations():
     text = "module attributes {\n  pto.one,\n  pto.two = {pto.three}\n} {\n  pto.four %a\n}"
-    found = {w: s for _, s, w in textmate.scopes(grammars.textmate(), text)}
+    found = {w: s for _, s, w in textmate.scopes(textmate_grammar(), text)}
     assert [found[f"pto.{n}"].split(".")[0] for n in ("one", "two", "three", "four")] == [
         "entity", "entity", "entity", "invalid",
     ]  # fmt: skip
