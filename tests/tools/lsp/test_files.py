@@ -84,7 +84,7 @@ PROGRAMS = sorted(
 )
 
 
-@pytest.mark.sampled(40, 120)
+@pytest.mark.sampled(20, 120)
 @pytest.mark.parametrize("path", PROGRAMS, ids=lambda p: p.name)
 def test_what_is_painted_as_an_error_is_an_operation_that_nobody_knows(path: Path):
     """The grammar says `invalid` of no attribute and of no operation that a row has."""

@@ -171,7 +171,7 @@ def loops(one: str, two: str):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("other", [MOVED, AHEAD])
+@pytest.mark.parametrize("other", [pytest.param(MOVED, marks=pytest.mark.deep), AHEAD])
 def test_rounds_that_values_have_in_common_are_executed_once(other):
     """40 numbers of rounds are 820 rounds of nine instructions in each program, which are 14,760; a
     sixth of them is enough."""
@@ -210,7 +210,7 @@ def test_what_would_take_too_long_is_told():
     assert "300 instructions" in proof.why
 
 
-@pytest.mark.sampled(0, 6)
+@pytest.mark.sampled(0, 3)
 @pytest.mark.parametrize(
     "other", [DOUBLED, MOVED, AHEAD, AT_37, loop(LOAD), loop(f"{LOAD}{STORE}")]
 )
