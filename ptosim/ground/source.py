@@ -38,6 +38,8 @@ class Source:
     around: tuple[str, str] = ("", "")
     reached: dict[int, tuple[str, ...]] = field(default_factory=dict, repr=False, compare=False)
     """By which calls places of a C++ text are reached, the innermost first, in words."""
+    beside: list[str] = field(default_factory=list, repr=False, compare=False)
+    """The files that a C++ text includes."""
     _line_starts: list[int] | None = field(default=None, repr=False)
     _is_cpp: bool | None = field(default=None, repr=False)
 

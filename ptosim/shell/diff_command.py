@@ -114,6 +114,8 @@ def diff(options: argparse.Namespace, terminal: Terminal) -> Report:
         programs = _open(options, target, scalars)
         outside = _outside(programs, scalars, terminal)
         proof = _for_all(programs, scalars, options, terminal)
+        if options.certificate and proof.is_equal:
+            certify(*programs, options.certificate, terminal, scalars)
         return _report(found, ("A", "B"), options, proof, outside)
     first, second = (_launched(options, file, target) for file in files)
     outside = _outside((first, second), {}, terminal)
@@ -130,8 +132,6 @@ def _scalars(options: argparse.Namespace) -> dict[str, range]:
         return {}
     if not options.prove:
         raise UsageError("--forall is for --prove")
-    if options.certificate:
-        raise UsageError("--certificate is of one launch: it takes no --forall")
     found = {
         name: _range(name, text)
         for name, text in launching.pairs(options.forall, "--forall").items()
@@ -158,16 +158,16 @@ def _range(name: str, text: str) -> range:
 
 def _open(
     options: argparse.Namespace, target: str | None, scalars: Mapping[str, range]
-) -> list[Launched]:
+) -> tuple[Launched, Launched]:
     """Both programs for a proof for all values of some scalars. Arrays are as large as each launch
     needs, but those that --arg gives."""
-    programs = [
+    first, second = (
         _launched(options, file, target, launching.pairs(options.arg).keys())
         for file in (options.first, options.second)
-    ]
+    )
     for name in scalars:
-        _check_scalar(programs[0].program, programs[0].entry, name)
-    return programs
+        _check_scalar(first.program, first.entry, name)
+    return first, second
 
 
 def _outside(
@@ -210,15 +210,18 @@ def _check_scalar(program: LoadedProgram, entry: str | None, name: str) -> None:
         raise UsageError(f"--forall {name}: the scalars are {', '.join(names) or 'none'}")
 
 
-def certify(first: Launched, second: Launched, path: str, terminal: Terminal) -> None:
-    """Write the certificate of two programs that are equal. Raises UsageError where the second
-    checker does not come to that end."""
+def certify(
+    first: Launched, second: Launched, path: str, terminal: Terminal,
+    scalars: Mapping[str, range] | None = None,
+) -> None:  # fmt: skip
+    """Write the certificate of two programs that are equal, for all values of some scalars. Raises
+    UsageError where the second checker does not come to that end."""
     import json
 
     from ptosim.tools.certificate import certificate
 
     with terminal.busy("checking the proof"):
-        made = certificate(first, second)
+        made = certificate(first, second, scalars)
     write_file(Path(path), json.dumps(made, indent=1) + "\n")
 
 

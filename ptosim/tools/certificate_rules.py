@@ -175,16 +175,16 @@ def rule_of(op: Any, core: Core, place: Callable[[Any], Place]) -> Rule | None:
     return None
 
 
-def _exact(value: Any) -> str:
+def exact(value: Any) -> str:
     """A number to its last bit: of a NaN there are many."""
     if isinstance(value, (float, np.floating)):
         return f"{type(value).__name__} {np.asarray(value).tobytes().hex()}"
-    return f"[{' '.join(map(_exact, value))}]" if isinstance(value, (list, tuple)) else repr(value)
+    return f"[{' '.join(map(exact, value))}]" if isinstance(value, (list, tuple)) else repr(value)
 
 
 def _key(op: Any, core: Core, *more: object) -> np.uint64:
     values = [
-        (name, _exact(value))
+        (name, exact(value))
         for name, value in sorted(op.values.items())
         if value is not None and not isinstance(value, (TileRef, GmView))
     ]
@@ -367,6 +367,8 @@ def refuse_shifted(read: Part, write: Part) -> None:
     if read.place != write.place:
         return
     if read.at.shape == write.at.shape and np.array_equal(read.at, write.at):
+        return
+    if read.at.max() < write.at.min() or write.at.max() < read.at.min():
         return
     if np.intersect1d(read.at.reshape(-1), write.at.reshape(-1)).size:
         raise Unfollowed("it writes where it still reads")

@@ -16,9 +16,13 @@ from ptosim.launch.compare import Choices
 from ptosim.tools import certificate as made
 from ptosim.tools.certificate import certificate, check
 from ptosim.tools.search.prove import Launched
-from tests.support.paths import PROGRAMS
+from tests.support.paths import DATA, PROGRAMS
 from tests.support.text import Kernel
 from tests.tools.search.test_prove_cores import adding as sums_of
+from tests.tools.search.test_prove_cores import there_and_back
+from tests.tools.search.test_prove_each import DOUBLED, MOVED
+from tests.tools.search.test_prove_period import region
+from tests.tools.search.test_prove_whole import appended
 
 
 def adding(pieces: int, word: str = "add", second: str = "y") -> Launched:
@@ -107,6 +111,96 @@ def test_a_thousand_damaged_ones_are_refused(kinds) -> None:
             assert given["format"] != kinds[kind]["format"]
 
 
+OPEN = {"n": range(1, 4)}
+
+
+def rounds(text: str, n: int | None = 2) -> Launched:
+    """A loop of `n` rounds, or of an open number of them."""
+    return Launched(ptosim.load(text, target="a5"), None, None if n is None else {"n": n})
+
+
+def added(find: str = "", other: str = "", asked: str | None = None, **macros: str) -> Launched:
+    """x + y in C++, with one change of its text."""
+    text = (DATA / "cpp/01_add.cpp").read_text().replace(find, other or find)
+    defines = macros or None
+    return Launched(
+        ptosim.load(text, filename="a.cpp", target="a2a3", entry=asked, defines=defines)
+    )
+
+
+def newer(kind: str) -> dict[str, Any]:
+    """A certificate of FIFOs between cores, of a vector region, of all values, of C++."""
+    if kind == "fifo on the chip":
+        return written(there_and_back("a5", 2), there_and_back("a5", 2))
+    if kind == "fifo in memory":
+        return written(there_and_back("a2a3", 1), there_and_back("a2a3", 1))
+    if kind == "vector":
+        return written(rounds(region("vadd")), rounds(region("vadd")))
+    if kind == "forall":
+        both = [rounds(text, None) for text in (DOUBLED, MOVED)]
+        return json.loads(json.dumps(certificate(both[0], both[1], OPEN)))
+    return written(added(), added("TADD(", "ADD(", "launchAdd<float, 32, 64>", ADD="TADD"))
+
+
+NEWER = ("fifo on the chip", "fifo in memory", "vector", "forall", "cpp")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", NEWER)
+def test_newer_kinds_hold_and_damaged_ones_are_refused(kind: str) -> None:
+    """Of each a thousand with a digest that does not fit, and some with one made anew."""
+    rng, right = random.Random(45), newer(kind)
+    places = leaves(right)
+    for _ in range(1000):
+        given = damaged(right, rng.choice(places), rng)
+        try:
+            assert check(given)
+        except UsageError:
+            assert given["format"] != right["format"]
+
+
+@pytest.mark.slow
+@pytest.mark.sampled(2, 10)
+@pytest.mark.parametrize(("kind", "part"), [(k, p) for p in range(20) for k in NEWER])
+def test_a_digest_made_anew_does_not_help_newer_kinds(kind: str, part: int) -> None:
+    """Assumptions, rules, counts of operands, hashes, ten of them each."""
+    rng, right = random.Random(f"{kind} {part}"), newer(kind)
+    assert check(right) == ""
+    places = [p for p in leaves(right) if not UNUSED & set(p) and p[0] not in ("format", "version")]
+    for path in rng.sample(places, min(10, len(places))):
+        given = damaged(right, path, rng)
+        given["digest"] = made._digest({k: v for k, v in given.items() if k != "digest"})
+        assert check(given), path
+
+
+def test_what_the_newer_kinds_tell_apart() -> None:
+    """The checker alone: another tile in a FIFO, another instruction, another value, another text;
+    and what it does not follow it names."""
+    trips = (("d", "tadd"), ("x", "tmul"))
+    for one, two, scalars in (
+        (there_and_back("a5", 2), there_and_back("a5", 2, trips), None),
+        (rounds(region("vadd")), rounds(region("vmul")), None),
+        (rounds(region("vadd"), None), rounds(region("vmul"), None), OPEN),
+        (added(), added("TADD(c, a, b)", "TADD(c, b, a)"), None),
+    ):
+        with pytest.raises(UsageError, match=r"(%y|%z) is not the same expression"):
+            certificate(one, two, scalars)
+    with pytest.raises(UsageError, match="a stream that is not aligned"):
+        certificate(appended((2, 4)), appended((2, 4)))
+    both = [rounds(DOUBLED, None)] * 2
+    with pytest.raises(UsageError, match=r"each value by itself, 10,000 at most, not 20,000"):
+        certificate(both[0], both[1], {"n": range(1, 20_001)})
+
+
+def test_a_kernel_that_includes_another_file_has_none(tmp_path) -> None:
+    (tmp_path / "other.h").write_text("#define OP TADD\n")
+    text = (DATA / "cpp/01_add.cpp").read_text().replace("TADD(", "OP(")
+    (tmp_path / "a.cpp").write_text('#include "other.h"\n' + text)
+    one = Launched(ptosim.load(tmp_path / "a.cpp", target="a2a3"))
+    with pytest.raises(UsageError, match=r"the kernel includes .*other\.h"):
+        certificate(one, one)
+
+
 UNUSED = {"name", "digest", "text", "compat", "planner", "legacy", "level", "sync"}
 """What an argument does not rest on (a name), or that has a test of its own."""
 
@@ -158,6 +252,11 @@ def test_commands_write_and_check(cli, tmp_path) -> None:
     assert cli("prove", "--check", file).code == 2
     assert cli("prove", "--check", tmp_path / "none.json").code == 2
     other = tmp_path / "other.json"
+    for name, text in (("d", DOUBLED), ("m", MOVED)):
+        (tmp_path / f"{name}.pto").write_text(text)
+    both = tmp_path / "d.pto", tmp_path / "m.pto", "--target", "a5", "--slower", "10000"
+    assert cli("diff", *both, "--prove", "--forall", "n=1..4", "--certificate", file).code == 0
+    assert "and all n in 1..4" in cli("prove", "--check", file).out
     assert cli("diff", a, c, *how, "--prove", "--certificate", other).code == 1
     assert not other.exists()
     assert cli("diff", a, b, *how, "--certificate", other).code == 2

@@ -206,6 +206,7 @@ class _Includes:
             text = read_text(file)
         except UsageError as problem:
             raise CppError(self._begins, str(problem)) from problem
+        self._source.beside.append(path)
         self._size += len(text)
         if self._size > current().file_size:
             raise CppError(self._begins, "the included files are larger than a file may be")

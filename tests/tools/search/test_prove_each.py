@@ -254,7 +254,7 @@ def test_the_command(tmp_path, cli):
         (("--prove", "--forall", "n=1..4", "--arg", "n=3"), "not both"),
         (("--prove", "--forall", "x=1..4"), "the scalars are n"),
         (("--prove", "--forall", "m=1..4"), "no argument `m`"),
-        (("--prove", "--forall", "n=1..4", "--certificate", "c.json"), "takes no --forall"),
+        (("--prove", "--forall", "n=1..24:0", "--certificate", "c.json"), "NAME=LOW..HIGH"),
     ],
 )
 def test_what_is_no_range(words, said, tmp_path, cli):
