@@ -57,6 +57,10 @@ OPEN = 0.1
 TIMED = 6
 """Launches of a program that are timed with other figures; larger ones are like the largest."""
 STEP = 0.01
+STRAIGHT = 0.02
+"""Changes of a launch's cycles (logarithms) below which slopes say enough."""
+PASSES = 3
+"""How often launches are timed anew with the figures that were found."""
 SLOPE = 0.5
 """Share of a launch's time that its cores have, below which their ways are not looked at."""
 ROUNDS = 14
@@ -102,7 +106,8 @@ class _Known:
 class LaunchRow:
     """A measured launch: which time of it is meant, what was measured, how it is timed, and the
     report with the figures at the start. `ways`: relative change of its cycles for a relative
-    change of a figure."""
+    change of a figure; `bent`: what cycles with the fitted figures are besides that, as a
+    logarithm (another way may take longest then)."""
 
     def __init__(
         self,
@@ -117,13 +122,30 @@ class LaunchRow:
         self.place, self.label, self.meaning, self.measured = place, label, meaning, measured
         self.timed, self.report, self.program = timed, report, program or label
         self.ways: dict[str, float] = {}
+        self.bent = 0.0
         self._known = _Known(report)
 
     def us(self, table: CostTable, factors: Mapping[str, float] | None = None) -> float:
         """Return the time with the figures of a table; the cycles are those at the start, as far as
         `factors` (logarithms) of a core's ways do not change them."""
-        shift = sum(e * (factors or {}).get(key, 0.0) for key, e in self.ways.items())
-        return self.with_cycles(table, exp(shift))
+        return self.with_cycles(table, exp(self.shift(factors or {})))
+
+    def shift(self, factors: Mapping[str, float]) -> float:
+        """Return what its cycles change by for factors (logarithms) of a core's ways, as a
+        logarithm."""
+        moved = [e * factors[key] for key, e in self.ways.items() if factors.get(key)]
+        return sum(moved) + self.bent if moved else 0.0
+
+    def bend(self, table: CostTable, factors: Mapping[str, float]) -> float:
+        """Time the program anew with the figures of a table, where these factors change its cycles
+        by much; return by how much the logarithm of the cycles is another one than before."""
+        before = self.shift(factors)
+        if abs(before) < STRAIGHT:
+            return 0.0
+        cycles = self.timed(table).cycles
+        more = log(max(cycles, 1) / max(self.report.cycles, 1)) - before
+        self.bent += more
+        return abs(more)
 
     def with_cycles(self, table: CostTable, times: float) -> float:
         """Return the time with the figures of a table, and so many times its cycles."""
@@ -289,6 +311,13 @@ class _Fit:
             found[key] = was * exp(step) if was else max(SMALL * 100 * float(step), 0.0)
         return found
 
+    def whole(self, x: np.ndarray) -> CostTable:
+        """The table with all figures, those of a core's ways, too."""
+        table = self.table
+        for key, value in self.values(x).items():
+            table = table.changed(key, value)
+        return table
+
     def at(self, x: np.ndarray) -> CostTable:
         table = self.table
         for key, value in self.values(x).items():
@@ -296,11 +325,14 @@ class _Fit:
                 table = table.changed(key, value)
         return table
 
+    def ways(self, x: np.ndarray) -> dict[str, float]:
+        """The factors (logarithms) of a core's ways."""
+        return {k: float(v) for k, v in zip(self.keys, x, strict=True) if k not in CHIP}
+
     def residuals(self, x: np.ndarray, shift: float = 0.0) -> np.ndarray:
         """Logarithms of predicted by measured; with `shift` of all cycles, as a logarithm."""
-        table = self.at(x)
-        ways = {k: float(v) for k, v in zip(self.keys, x, strict=True) if k not in CHIP}
-        shifts = [sum(r.ways.get(k, 0.0) * v for k, v in ways.items()) + shift for r in self.rows]
+        table, ways = self.at(x), self.ways(x)
+        shifts = [row.shift(ways) + shift for row in self.rows]
         return np.array([
             log(row.with_cycles(table, exp(s)) / row.measured)
             for row, s in zip(self.rows, shifts, strict=True)
@@ -382,14 +414,37 @@ def fitted_launches(
         keys += _ways(table, rows)
     left: dict[str, Refit] = {}
     keys = _moving(table, rows, keys, left)
-    kept, dropped, x = list(rows), [], np.zeros(len(keys))
+    fit, x = _Fit(table, rows, keys), np.zeros(len(keys))
+    for _ in range(PASSES):
+        fit, x, sure, dropped = _without_far(_Fit(table, rows, fit.keys), x, left)
+        fitted, ways = fit.whole(x), fit.ways(x)
+        if max([row.bend(fitted, ways) for row in rows]) <= STRAIGHT / 4:
+            break
+    values, refits = fit.values(x), []
+    for key, error in zip(fit.keys, sure, strict=True):
+        was, now = value_of(table, key), values[key]
+        same = abs(now - was) <= SAME * max(was, SMALL)
+        reason = "the launches say the same" if same else ""
+        refits.append(Refit(key, was, was if same else now, float(error), len(fit.rows), reason))
+        table = table if same else table.changed(key, now)
+    return table, [*refits, *left.values()], dropped
+
+
+def _without_far(
+    fit: _Fit, x: np.ndarray, left: dict[str, Refit]
+) -> tuple[_Fit, np.ndarray, np.ndarray, list[Outlier]]:
+    """Fit from `x` on, without rows that are far off and figures that are `left` as they are;
+    return what was fitted, its figures, how sure they are, and the rows."""
+    table, dropped = fit.table, []
     while True:
-        fit = _Fit(table, kept, keys)
         x, sure, rest, scale = fit.solved(x)
+        kept, keys = fit.rows, fit.keys
         far = {i for i, r in enumerate(rest) if len(kept) >= FEWEST and abs(r) > FAR * scale}
         loose = _loose(sure)
         if far:
-            dropped += [(kept[i], kept[i].us(fit.at(x))) for i in sorted(far)]
+            for row in (kept[i] for i in sorted(far)):
+                us = row.us(fit.at(x), fit.ways(x))
+                dropped.append(Outlier(row.place, row.label, row.measured, us))
             kept = [r for i, r in enumerate(kept) if i not in far]
         elif loose:
             for i in loose:
@@ -397,16 +452,8 @@ def fitted_launches(
             keys = [k for i, k in enumerate(keys) if i not in loose]
             x = np.delete(x, loose)
         else:
-            break
-    values, refits = fit.values(x), []
-    for key, error in zip(keys, sure, strict=True):
-        was, now = value_of(table, key), values[key]
-        same = abs(now - was) <= SAME * max(was, SMALL)
-        reason = "the launches say the same" if same else ""
-        refits.append(Refit(key, was, was if same else now, float(error), len(kept), reason))
-        table = table if same else table.changed(key, now)
-    outliers = [Outlier(r.place, r.label, r.measured, us) for r, us in dropped]
-    return table, [*refits, *left.values()], outliers
+            return fit, x, sure, dropped
+        fit = _Fit(table, kept, keys)
 
 
 def _loose(sure: np.ndarray) -> list[int]:

@@ -11,6 +11,7 @@ from __future__ import annotations
 import csv
 import io
 from collections.abc import Iterator, Sequence
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -37,7 +38,8 @@ ROWS = (64, 256, 1024, 4096)  # bytes of a row
 APART = (512, 256, 128, 32)
 """What the addresses of rows are a multiple of."""
 DEPTHS = (512, 2048, 8192)  # k of products
-DRAINS = ((16, 16), (64, 64), (64, 48), (128, 128), (128, 256))
+DRAINS = ((16, 16), (64, 16), (128, 32), (64, 64), (64, 48), (128, 80), (128, 128), (64, 256),
+          (128, 192), (128, 256))  # fmt: skip
 _SOME = (1, 2, 3, 4, 6, 8, 12, 16)  # blocks of empty kernels, besides half and all cores
 CUBE = " attributes {pto.kernel_kind = #pto.kernel_kind<cube>}"
 
@@ -153,10 +155,10 @@ def kit_rows(table: CostTable) -> Iterator[Row]:
 
 def _memory(vector: int, l2: int) -> Iterator[Row]:
     """Kinds of traffic at shares of L2, warm and cold."""
-    for kind, (arrays, _) in KINDS.items():
+    for kind, arrays in ARRAYS.items():
         shares = SHARES + (NEAR if kind in ("copy", "sum") else ())
         yield from (_elementwise(kind, arrays, vector, share, l2) for share in shares)
-    for kind, (arrays, _) in KINDS.items():
+    for kind, arrays in ARRAYS.items():
         for share in (0.5, 1):
             yield _elementwise(kind, arrays, vector, share, l2)._replace(start="cold")
 
@@ -174,16 +176,19 @@ def _heads(vector: int, l2: int) -> Iterator[Row]:
 
 def _products(cube: int) -> Iterator[Row]:
     """Products below and above L2, and drains of the accumulator alone."""
+    short = Row("drain_16x16.pto", 1, {"rounds": 1}, "hardly more than a launch",
+                {"x": 1 << 17, "y": 1 << 17, "out": 1024})  # fmt: skip
+    for meaning in ("device", "back_to_back"):
+        for blocks in sorted({*_SOME, cube}):
+            yield short._replace(blocks=blocks, meaning=meaning)
     for blocks in (1, 2, min(8, cube), cube):
-        yield Row("drain_16x16.pto", blocks, {"rounds": 1}, "hardly more than a launch",
-                  {"x": 1 << 17, "y": 1 << 17, "out": 1024})  # fmt: skip
         for depth in (128, *DEPTHS):
             yield _product(blocks, depth, 1, blocks)
     columns = grid(cube)[1]
     yield _product(cube, 4096, 192, 8 * columns, "above L2, row by row")
     yield _product(cube, 4096, 192, columns, "above L2, in columns of blocks")
-    for m, n in DRAINS:
-        yield Row(f"drain_{m}x{n}.pto", 1, {"rounds": 64}, f"64 drains of {m}x{n}",
+    for (m, n), rounds in product(DRAINS, (64, 256)):
+        yield Row(f"drain_{m}x{n}.pto", 1, {"rounds": rounds}, f"{rounds} drains of {m}x{n}",
                   {"x": 1 << 17, "y": 1 << 17, "out": m * n * 4})  # fmt: skip
 
 
@@ -195,6 +200,9 @@ def _ways(vector: int) -> Iterator[Row]:
             size = rounds * 2 * kib * 1024 * blocks
             yield Row(f"copy_{kib}k.pto", blocks, {"rounds": rounds}, f"pieces of {kib} KiB",
                       {"x": size, "y": size})  # fmt: skip
+        rounds = 4096 // kib
+        yield Row(f"fill_{kib}k.pto", 1, {"rounds": rounds}, f"stores of {kib} KiB",
+                  {"x": rounds * 2 * kib * 1024})  # fmt: skip
     for length in ROWS:
         for aligned in (*APART, 0):
             whole = -(-length // APART[0]) * APART[0]
@@ -248,25 +256,26 @@ def grid(count: int) -> tuple[int, int]:
 
 def programs() -> dict[str, str]:
     """Return the text of every program by file name."""
-    found = {f"{kind}.pto": _moving(kind, 4, WIDTH) for kind in KINDS}
+    found = {f"{kind}.pto": _moving(kind, 4, WIDTH) for kind in ARRAYS}
     found["empty.pto"] = _function("empty", "%x: !pto.ptr<f32>, %rounds: index", [])
     found |= {f"copy_{kib}k.pto": _moving("copy", kib * 1024 // 2048, 512) for kib in PIECES}
+    found |= {f"fill_{kib}k.pto": _moving("fill", kib * 1024 // 2048, 512) for kib in PIECES}
     found |= {f"rows_{length}.pto": _rows(length) for length in ROWS}
     found |= {f"drain_{m}x{n}.pto": _drain(m, n) for m, n in DRAINS}
     found["product.pto"] = _PRODUCT
     return found
 
 
-KINDS: dict[str, tuple[int, str]] = {
-    "copy": (2, ""),
-    "scale": (1, "pto.tmuls ins(%x{i}, %factor : {t}, f32) outs(%x{i} : {t})"),
-    "add": (3, "pto.tadd ins(%x{i}, %y{i} : {t}, {t}) outs(%z{i} : {t})"),
-    "sum": (1, "pto.tadd ins(%sum, %x{i} : {t}, {t}) outs(%sum : {t})"),
+ARRAYS = {"copy": 2, "scale": 1, "add": 3, "sum": 1}
+"""Arrays that a kernel goes through."""
+_WORK = {
+    "scale": "pto.tmuls ins(%x{i}, %factor : {t}, f32) outs(%x{i} : {t})",
+    "add": "pto.tadd ins(%x{i}, %y{i} : {t}, {t}) outs(%z{i} : {t})",
+    "sum": "pto.tadd ins(%sum, %x{i} : {t}, {t}) outs(%sum : {t})",
 }
-"""Arrays that a kernel goes through, and what it does with the two tiles of a round."""
-
-_READS = {"copy": "x", "scale": "x", "add": "xy", "sum": "x"}
-_WRITES = {"copy": ("x", "y"), "scale": ("x", "x"), "add": ("z", "z")}
+"""What it does with each of the two tiles of a round."""
+_READS = {"copy": "x", "scale": "x", "add": "xy", "sum": "x", "fill": ""}
+_WRITES = {"copy": ("x", "y"), "scale": ("x", "x"), "add": ("z", "z"), "fill": ("x", "x")}
 """What is loaded, by array; which tile is stored, and where."""
 
 
@@ -309,9 +318,12 @@ def _moving(kind: str, rows: int, cols: int) -> str:
     ]
     if kind == "scale":
         body.append("%factor = arith.constant 2.0 : f32")
+    zeros = {"sum": ("sum",), "fill": ("x0", "x1")}.get(kind, ())
     if kind == "sum":
-        body += [f"%sum = pto.alloc_tile : {tile}", "%zero = arith.constant 0.0 : f32",
-                 f"pto.texpands ins(%zero : f32) outs(%sum : {tile})"]  # fmt: skip
+        body.append(f"%sum = pto.alloc_tile : {tile}")
+    if zeros:
+        body.append("%zero = arith.constant 0.0 : f32")
+    body += [f"pto.texpands ins(%zero : f32) outs(%{name} : {tile})" for name in zeros]
     body += ["scf.for %i = %c0 to %tiles step %c2 {", "  %at = arith.muli %i, %tall : index",
              "  %r0 = arith.addi %first, %at : index",
              "  %r1 = arith.addi %r0, %tall : index"]  # fmt: skip
@@ -338,8 +350,8 @@ def _round(kind: str, rows: int, cols: int, tile: str, view: str, part: str) -> 
             yield window(f"p{array}", array, i)
             yield f"pto.tload ins(%p{array}{i} : {part}) outs(%{array}{i} : {tile})"
     for i in (0, 1):
-        if KINDS[kind][1]:
-            yield KINDS[kind][1].format(i=i, t=tile)
+        if kind in _WORK:
+            yield _WORK[kind].format(i=i, t=tile)
         if kind in _WRITES:
             value, array = _WRITES[kind]
             yield window(f"q{array}", array, i)
