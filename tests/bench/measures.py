@@ -179,20 +179,23 @@ def memory() -> list[Figure]:
 
 def exploring() -> list[Figure]:
     """`check` of each shipped program along its paths, beside a check that follows it once."""
-    times = []
+    times, known = [], []
     for path in sorted(PROGRAMS.rglob("*.pto")):
-        ptosim.check(path)  # warm
+        has_open = bool(ptosim.check(path).coverage)  # warm, too
         once = best(lambda at=path: ptosim.check(at, explore=False), 2)
         times.append((once, best(lambda at=path: ptosim.check(at), 2)))
+        known += [times[-1]] if not has_open else []
     ratios = sorted(all_ / once for once, all_ in times)
     once, whole = (sum(column) for column in zip(*times, strict=True))
     text = f"{1000 * whole:.0f} ms, {len(times)} programs"
+    plain = sum(all_ for _, all_ in known) / sum(once for once, _ in known)
     return [
         Figure(
             f"check along all paths, {what}", text, f"once {1000 * once:.0f} ms", f"{n:.2f}", most
         )
         for what, n, most in (
             ("sum", whole / once, "<= 3"),
+            (f"{len(known)} without unknown scalars", plain, "<= 1.05"),
             ("median", ratios[len(ratios) // 2], "<= 2"),
             ("worst", ratios[-1], "<= 20"),
         )

@@ -10,7 +10,7 @@ from ptosim.engine.core.bound import DecodedProgram, Inst, Kind
 from ptosim.engine.core.runners import form_of
 from ptosim.ground.ir.core import Clause, Operand, Operation
 from ptosim.ground.ir.types import TileType
-from ptosim.ground.records import NamedTuple, dataclass
+from ptosim.ground.records import NamedTuple, dataclass, field
 from ptosim.machine.affine import Unknown
 from ptosim.machine.core import SLOT_BLOCK, SLOT_BLOCK_NUM
 from ptosim.ops.scalar.numbers import word_of
@@ -226,6 +226,8 @@ class Flow:
     asked: dict[int, tuple[int, ...]]
     has_reads: bool
     has_tiles: bool = False
+    answers: dict[tuple[Any, ...], str] = field(default_factory=dict)
+    """What checks told, by instruction, core and operands: runs ask the same again and again."""
 
 
 def flow_of(program: DecodedProgram, seeds: Iterable[int]) -> Flow:

@@ -309,36 +309,47 @@ class Paths(Scalars):
     def _breaker(
         self, core: Core, inst: Inst, fixed: Mapping[int, Any], *, is_of_run: bool
     ) -> Callable[[Mapping[int, Any]], str]:
-        original = self._engine.program.insts[inst.pc]
+        original, answers = self._engine.program.insts[inst.pc], self._flow.answers
+        same = inst.pc, core.index, *fixed.items()
 
         def breaks(values: Mapping[int, Any]) -> str:
             if inst.kind is Kind.VECTOR:
                 return _misplaced(core, original, {**fixed, **values}) if is_of_run else ""
-            kept = core.slots
-            core.slots = list(kept)
-            for slot, value in (*fixed.items(), *values.items()):
-                core.slots[slot] = value
-            muted = self._muted()
+            asked = *same, *values.items()
             try:
-                with muted:
-                    if inst.kind is Kind.EXEC:
-                        engine = self._engine
-                        now = engine.values_of(core, original)
-                        binding = engine.binding(core, original, now)
-                        if binding.sync is None:
-                            original.semantics(binding)
-                    else:
-                        original.run(core.slots if inst.kind is Kind.SCALAR else core)
-            except (OpFault, ScalarFault) as fault:
-                is_free = is_of_buffer(getattr(fault, "details", {}).get("context"))
-                return "" if is_free else str(fault) or "no result"
-            except CANNOT:
-                return ""
-            finally:
-                core.slots = kept
-            return muted.told
+                told = answers.get(asked)
+            except TypeError:  # an operand that has no hash
+                return self._told(core, original, {**fixed, **values})
+            if told is None:
+                told = answers[asked] = self._told(core, original, {**fixed, **values})
+            return told
 
         return breaks
+
+    def _told(self, core: Core, inst: Inst, values: Mapping[int, Any]) -> str:
+        """Execute an instruction on other values; return what it tells about a bound."""
+        kept = core.slots
+        core.slots = list(kept)
+        for slot, value in values.items():
+            core.slots[slot] = value
+        muted = self._muted()
+        try:
+            with muted:
+                if inst.kind is Kind.EXEC:
+                    engine = self._engine
+                    binding = engine.binding(core, inst, engine.values_of(core, inst))
+                    if binding.sync is None:
+                        inst.semantics(binding)  # type: ignore[misc]  # it has a meaning
+                else:
+                    inst.run(core.slots if inst.kind is Kind.SCALAR else core)
+        except (OpFault, ScalarFault) as fault:
+            is_free = is_of_buffer(getattr(fault, "details", {}).get("context"))
+            return "" if is_free else str(fault) or "no result"
+        except CANNOT:
+            return ""
+        finally:
+            core.slots = kept
+        return muted.told
 
     def fault(self, engine: Host, core: Core, inst: Inst, fault: Fault) -> int:
         """A fault that depends on what is only assumed makes the run void."""

@@ -212,11 +212,23 @@ class _Proof:
         few = self._bounded(way)
         if few is None:
             self._see_decisions(way)
+            self._begin(way)
             rounds = self._repeating(way)
             few = self._few(way, rounds)
             self._afford(few, run)
             self._with_each_other(way, few, rounds)
         self._follow(few, way)
+
+    def _begin(self, way: _Way) -> None:
+        """Raise Unproven where the first following that looks for a period, which is made twice,
+        takes too much already: a loop in another one makes its rounds in each of its rounds."""
+        loops = [loop.inst.op for loop in way.loops if loop.inst.op is not None]
+        least = 0  # what is in branches is left aside
+        for loop in loops:
+            own = sum(op.parent is loop for op in loop.walk())
+            least += own * ROUNDS ** (1 + sum(is_inside(loop, (other,)) for other in loops))
+        if 2 * least > self.instructions:
+            raise self._unproven(_TOO_LONG)
 
     def _afford(self, few: Mapping[Symbol, Sequence[int]], run: PathRun) -> None:
         """Raise Unproven where following so many numbers of rounds would take too much."""

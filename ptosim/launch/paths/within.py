@@ -4,8 +4,8 @@ was written there for other numbers. Both are followed where they meet, or a til
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from itertools import combinations, islice, product
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import chain, combinations, islice, product
 from math import prod
 from types import MappingProxyType
 from typing import Any
@@ -87,6 +87,7 @@ class _Meetings:
     def __init__(self, explored: Explored) -> None:
         self._explored = explored
         self._met: set[Pair] = set()
+        self._places: Places = {}
         self._tried: set[frozenset[Any]] = set()
         self.found: dict[Pair, list[tuple[Symbol, Assignment]]] = {}
 
@@ -97,11 +98,11 @@ class _Meetings:
             pair = (way, key, key_) if key < key_ else (way, key_, key)
             if pair in self._met or one.memory != other.memory or _are_in_turn(one, other):
                 continue
-            if _meet(*(_now(w.view) for w in (one, other))):
+            if _meet(*(_place_of(_now(w.view)) for w in (one, other))):
                 self._met.add(pair)
                 self.found.pop(pair, None)
             elif pair not in self.found:
-                made = list(_meeting_by(one, other, run, self._explored))
+                made = list(_meeting_by(one, other, run, self._explored, self._places))
                 if made:
                     self.found[pair] = made
 
@@ -129,13 +130,36 @@ def _now(view: Any) -> Any:
     return view.now if isinstance(view, Form) else view
 
 
-def _meet(one: Any, other: Any) -> bool:
-    (low, high), (first, last) = one.span(), other.span()
-    return bool(one.memory == other.memory and low < last and first < high)
+Place = tuple[Any, int, int]
+"""A buffer, and from which byte of it to before which one."""
+Places = dict[tuple[Any, ...], Place | None]
+"""Where a window is with certain numbers, None where no run comes to it: each is compared with
+many others."""
+
+
+def _place_of(view: GmView) -> Place:
+    return view.memory, *view.span()
+
+
+def _meet(one: Place, other: Place) -> bool:
+    return one[0] == other[0] and one[1] < other[2] and other[1] < one[2]
+
+
+def _place(view: Any, tried: Assignment, places: Places) -> Place | None:
+    """Where a window, or its form, is under an assignment."""
+    if not isinstance(view, Form):
+        return _place_of(view)
+    key = id(view), *(tried.get(symbol) for symbol in view.symbols)
+    if key not in places:
+        try:
+            places[key] = _place_of(view.value(Env(tried)))
+        except (*CANNOT, NoRound):
+            places[key] = None
+    return places[key]
 
 
 def _meeting_by(
-    one: Window, other: Window, run: PathRun, explored: Explored
+    one: Window, other: Window, run: PathRun, explored: Explored, places: Places
 ) -> Iterator[tuple[Symbol, Assignment]]:
     """Yield symbols of which one, moved by itself, lets two windows meet, with what it is then."""
     base = {**run.assignment, **run.noted.symbols}
@@ -146,15 +170,12 @@ def _meeting_by(
 
     def views(
         symbol: Symbol, value: int, more: Assignment = MappingProxyType({})
-    ) -> tuple[Any, Any, Assignment] | None:
+    ) -> tuple[Place, Place, Assignment] | None:
         tried = explored.space.fits({**base, **more, symbol: value})
         if tried is None or not symbol.low <= value <= symbol.high:
             return None
-        try:
-            made = [value_of(w.view, Env(tried)) for w in (one, other)]
-        except (*CANNOT, NoRound):
-            return None
-        return made[0], made[1], tried
+        first, second = (_place(w.view, tried, places) for w in (one, other))
+        return None if first is None or second is None else (first, second, tried)
 
     def is_inside(tried: Assignment) -> bool:
         return all(limit.is_met(tried) is not False for limit in limits)
@@ -190,7 +211,7 @@ def _values(now: int, there: Sequence[Any], forms: Sequence[Form]) -> list[int]:
     values = [*_MOVED, *(c for c in constants if c not in _MOVED)]
     if None in there:
         return values
-    far, near = (pair[0].span()[0] - pair[1].span()[0] for pair in there)
+    far, near = (pair[0][1] - pair[1][1] for pair in there)
     if far == near:  # both move alike, or neither does before some number
         return values if constants else []
     return [now + round(far / (far - near)), *values]
@@ -233,7 +254,8 @@ class _Extents:
     def add(self, run: PathRun) -> None:
         """See what is so in a run, and on a new way, what may be with other numbers."""
         way, uses = way_of(run), run.noted.uses
-        asked = {key for key in uses if self._is_asked(key, uses)}
+        tiles = _Tiles(uses)
+        asked = {key for key in uses if tiles.is_asked(key)}
         asked = self._asked[way] = asked | self._asked.get(way, set())
         if not asked:
             return
@@ -245,9 +267,9 @@ class _Extents:
         self._ways.add(way)
         self.unsure |= {
             (way, key): use for key, use in uses.items()
-            if use.forms and _near(key, uses, open_only=True) and not _is_written(key, uses)
+            if tiles.forms[key] and tiles.near(key) and not tiles.is_written(key)
         }  # fmt: skip
-        forms = [form for use in uses.values() for form in use.forms]
+        forms = list(chain.from_iterable(tiles.forms.values()))
         symbols = frozenset[Symbol]().union(*(form.symbols for form in forms))
         kept = [d for d in run.noted.decisions if not is_loop(d) and d.form.symbols & symbols]
         inside = (t for t in tries(forms, base, self._explored.space) if holds(kept, t))
@@ -264,39 +286,66 @@ class _Extents:
             return found.pop(0)
         return None
 
-    def _is_asked(self, key: Key, uses: dict[Key, Use]) -> bool:
+
+class _Tiles:
+    """The tiles that the uses of a run are given, by the bytes that they have if they are as large
+    as they can be: many are at few places."""
+
+    def __init__(self, uses: Mapping[Key, Use]) -> None:
+        self._uses = uses
+        self.forms = {key: use.forms for key, use in uses.items()}
+        self._of: dict[Key, list[tuple[Any, Extent]]] = {}
+        self._at: dict[Extent, list[tuple[Key, Any]]] = {}
+        self._near: dict[Key, list[tuple[Any, Key, Any]]] = {}
+        self._known: dict[tuple[Any, ...], bool] = {}
+        for key, use in uses.items():
+            for tile in _tiles(use):
+                extent = _extent(_now(tile))
+                self._of.setdefault(key, []).append((tile, extent))
+                self._at.setdefault(extent, []).append((key, tile))
+
+    def near(self, key: Key) -> list[tuple[Any, Key, Any]]:
+        """The tiles of a use with others that may share bytes with them, and what uses these."""
+        if key not in self._near:
+            self._near[key] = [
+                (tile, other, each) for tile, extent in self._of.get(key, ())
+                for place, there in self._at.items() if _share(extent, place)
+                for other, each in there if other != key
+            ]  # fmt: skip
+        return self._near[key]
+
+    def is_asked(self, key: Key) -> bool:
         """True if other numbers may let a use reach what no earlier one wrote, or meet another: one
         at another place, or one of a tile that is empty now."""
-        near = _near(key, uses, open_only=True)
+        near = self.near(key)
+        if not self.forms[key] and not any(self.forms[other] for _, other, _ in near):
+            return False  # no symbol says how large one of them is
         return any(
             other.addr != tile.addr or not other.v_row * other.v_col * tile.v_row * tile.v_col
-            for tile, _, other in ((_now(t), use, _now(o)) for t, use, o in near)
-        ) or bool(near and not _is_written(key, uses))
+            for tile, other in ((_now(t), _now(o)) for t, _, o in near)
+        ) or bool(near and not self.is_written(key))
 
+    def is_written(self, key: Key) -> bool:
+        """True if another use fills each tile that one reads."""
+        return all(self._is_written(key, tile) for tile in _tiles(self._uses[key], read=True))
 
-def _near(key: Key, uses: dict[Key, Use], *, open_only: bool = False) -> list[tuple[Any, Use, Any]]:
-    """The tiles of a use with others that share bytes with them, if both are as large as they can
-    be, and what uses these; none where no symbol says how large one of them is."""
-    use = uses[key]
-    found = [
-        (tile, each, other) for tile in _tiles(use) for k, each in uses.items() if k != key
-        for other in _tiles(each) if _is_near(_now(tile), _now(other))
-    ]  # fmt: skip
-    is_open = use.forms or any(each.forms for _, each, _ in found)
-    return found if is_open or not open_only else []
-
-
-def _is_written(key: Key, uses: dict[Key, Use]) -> bool:
-    """True if another use fills each tile that one reads."""
-    near = _near(key, uses)
-
-    def is_written(tile: Any) -> bool:
-        own = [(each, other) for one, each, other in near if one is tile]
-        if not any(isinstance(t, Form) for t in (tile, *(other for _, other in own))):
+    def _is_written(self, key: Key, tile: Any) -> bool:
+        own = [(other, each) for one, other, each in self.near(key) if one is tile]
+        if not any(isinstance(t, Form) for t in (tile, *(each for _, each in own))):
             return True  # no number says how large they are
-        return any(_covers_tile(other, tile) and _fills(each, other) for each, other in own)
+        return any(self._covers(each, tile) and self._fills(other, each) for other, each in own)
 
-    return all(map(is_written, _tiles(uses[key], read=True)))
+    def _covers(self, other: Any, tile: Any) -> bool:
+        key = id(other), id(tile)
+        if key not in self._known:
+            self._known[key] = _covers_tile(other, tile)
+        return self._known[key]
+
+    def _fills(self, key: Key, tile: Any) -> bool:
+        known = "fills", key, id(tile)
+        if known not in self._known:
+            self._known[known] = _fills(self._uses[key], tile)
+        return self._known[known]
 
 
 def _covers_tile(other: Any, tile: Any) -> bool:
@@ -323,10 +372,16 @@ def _tiles(use: Use, *, read: bool = False) -> Iterator[Any]:
                 yield each
 
 
-def _is_near(one: TileRef, other: TileRef) -> bool:
-    """True if two tiles share bytes, if both are as large as they can be."""
-    is_near = one.addr < _end(other) and other.addr < _end(one)
-    return one.type.loc == other.type.loc and is_near
+Extent = tuple[str, int, int]
+"""A memory, and from which byte of it to before which one."""
+
+
+def _extent(tile: TileRef) -> Extent:
+    return tile.type.loc, tile.addr, _end(tile)
+
+
+def _share(one: Extent, other: Extent) -> bool:
+    return one[0] == other[0] and one[1] < other[2] and other[1] < one[2]
 
 
 def _are_alike(one: Any, other: Any) -> bool:
