@@ -7,6 +7,7 @@ For a stranger's kernel (`--untrusted`) it has to be in the folder of the kernel
 
 from __future__ import annotations
 
+import copy
 import io
 import os
 import re
@@ -173,7 +174,53 @@ def _reader(source: Source) -> Any:
     reader.on_directive_handle, reader.on_error = directive, error
     reader.on_directive_unknown = unknown
     reader.expand_macros = expanded
+    _with_optional_parts(reader)
     return reader
+
+
+_OPTIONAL = "__VA_OPT__"
+
+
+def _with_optional_parts(reader: Any) -> None:
+    """Teach the package `__VA_OPT__(…)`, which stands where there are further arguments: a macro that
+    has it is two, of which each use takes one."""
+    prescan, expand_args = reader.macro_prescan, reader.macro_expand_args
+
+    def scanned(macro: Any) -> None:
+        if macro.variadic and any(t.value == _OPTIONAL for t in macro.value):
+            macro.ways = copy.copy(macro), copy.copy(macro)
+            for is_given, way in enumerate(macro.ways):
+                way.value = _chosen_parts(reader, macro.value, bool(is_given))
+                prescan(way)
+        prescan(macro)
+
+    def with_args(macro: Any, args: list[Any]) -> Any:
+        ways = getattr(macro, "ways", None)
+        if ways is not None:
+            last = reader.expand_macros(copy.copy(args[-1]))
+            macro = ways[any(t.type not in reader.t_WS for t in last)]
+        return expand_args(macro, args)
+
+    reader.macro_prescan, reader.macro_expand_args = scanned, with_args
+
+
+def _chosen_parts(reader: Any, tokens: Sequence[Any], is_given: bool) -> list[Any]:
+    """Return what a macro stands for, with what is in the brackets of `__VA_OPT__` or without it."""
+    chosen: list[Any] = []
+    depth = 0  # of brackets in a part; 0 is outside of all
+    is_named = False  # between the name of a part and its bracket
+    for token in tokens:
+        word = token.value
+        if depth == 0 and (is_named or word == _OPTIONAL):
+            is_named, depth = word != "(", int(word == "(")
+            continue
+        is_part = depth > 0
+        depth += {"(": 1, ")": -1}.get(word, 0) if is_part else 0
+        if not is_part or (is_given and depth):
+            chosen.append(token)
+    if depth or is_named:
+        reader.on_error("", tokens[-1].lineno, f"{_OPTIONAL} is not followed by (…)")
+    return chosen
 
 
 class _Includes:

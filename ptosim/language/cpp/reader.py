@@ -90,7 +90,7 @@ def entries(source: Source, arch: str) -> list[str]:
     extra is not installed."""
     core = "vector" if asks_core(source) else None
     try:
-        return entries_of(_File(expand(source, arch, core), arch, core))
+        return entries_of(_File(source, arch, core))
     except (CppError, RecursionError):
         return []
 
@@ -101,7 +101,7 @@ def several(source: Source, arch: str, defines: Mapping[str, str] | None = None)
     core = "vector" if asks_core(source) else None
     found: list[str] = []
     try:
-        file = _File(expand(source, arch, core, defines), arch, core)
+        file = _File(source, arch, core, defines)
         found = entries_of(file)
         if len(found) > 1:
             chosen(file, None)
@@ -148,16 +148,40 @@ def _masked(found: re.Match[str]) -> str:
     return found[1] + MASK * len(found[2])
 
 
+_last: list[tuple[Source, Any, tuple[Expanded, Any]]] = []
+"""The texts that were parsed last, one for each kind of core: entries of a file share them."""
+
+
+def _parsed(
+    source: Source, arch: str, core: str | None, defines: Mapping[str, str] | None
+) -> tuple[Expanded, Any]:
+    """Return a text without directives, and its tree. The same source, as an object, is the same
+    text with the same files beside it."""
+    key = arch, core, dict(defines or {})
+    for of, kept, made in _last:
+        if of is source and kept == key:
+            return made
+    expanded = expand(source, arch, core, defines)
+    tree = parser().parse(_METHOD.sub(_masked, expanded.text).encode())
+    _last[:] = [*(one for one in _last[-1:] if one[0] is source), (source, key, (expanded, tree))]
+    return expanded, tree
+
+
 class _File:
     """A file as it is for one kind of core."""
 
     is_auto = False
 
-    def __init__(self, expanded: Expanded, arch: str, core: str | None) -> None:
-        self.expanded, self.arch, self.core = expanded, arch, core
-        self.bytes = _METHOD.sub(_masked, expanded.text).encode()
-        self.tree = parser().parse(self.bytes)
-        self.scope = Scope()
+    def __init__(
+        self,
+        source: Source,
+        arch: str,
+        core: str | None,
+        defines: Mapping[str, str] | None = None,
+    ) -> None:
+        self.expanded, self.tree = _parsed(source, arch, core, defines)
+        self.arch, self.core, self.scope = arch, core, Scope()
+        expanded = self.expanded
         self.collector = Collector(expanded.kernels)
         self.collector.text = expanded.text
         self.collector.collect(named(self.tree.root_node), self.scope)
@@ -229,7 +253,7 @@ def _read(
     defines: Mapping[str, str] | None, problem: list[Any], renamed: Sequence[str],
 ) -> CppModule | None:  # fmt: skip
     cores: list[str | None] = ["cube", "vector"] if asks_core(source) else [None]
-    files = [_File(expand(source, arch, core, defines), arch, core) for core in cores]
+    files = [_File(source, arch, core, defines) for core in cores]
     for file in files:
         file.is_auto = "__PTO_AUTO__" in (defines or {})
     name = chosen(files[0], entry)

@@ -188,6 +188,7 @@ def test_macros_without_end_are_told(monkeypatch: pytest.MonkeyPatch) -> None:
     ("text", "words"),
     [
         ("AICORE void k(__gm__ *y) { }", "has no kernel"),
+        ("#define F(...) __VA_OPT__(1\nAICORE void k(__gm__ float *y) { }", "is not followed by"),
         ("AICORE void k(__gm__ float *y) { for (;;) { } }", "a round changes nothing"),
         ("AICORE void k(__gm__ float *y) { int n = 1; while (n > 0) { int m = n; m++; } }",
          "a round changes nothing"),

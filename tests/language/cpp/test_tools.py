@@ -203,15 +203,21 @@ def test_judges_tests_and_sweeps_name_an_entry_of_cpp(tmp_path: Path, capsys) ->
     assert "no `#define M …`" in capsys.readouterr().err
 
 
-def test_a_folder_is_checked_with_every_entry_of_its_kernels(tmp_path: Path, capsys) -> None:
+def test_a_folder_is_checked_with_every_entry_of_its_kernels(
+    tmp_path: Path, capsys, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Of C++ too; a file for the host is none. Each entry says by which of its calls a place is
-    reached."""
+    reached. A file is expanded once, however many entries it has."""
+    from ptosim.language.cpp import reader
     from ptosim.shell.main import main
 
+    expanded, expand = [], reader.expand
+    monkeypatch.setattr(reader, "expand", lambda *args: expanded.append(args) or expand(*args))
     wrong = "template __global__ AICORE void k<int8_t, 20>(__gm__ int8_t *, __gm__ int8_t *);\n"
     (tmp_path / "k.cpp").write_text(_TEXT + wrong)
     (tmp_path / "main.cpp").write_text("int main() { return 0; }\n")
-    assert main(["check", str(tmp_path), "--target", "a5"]) == 3
+    assert main(["check", str(tmp_path), "--target", "a5", "-j", "1"]) == 3
+    assert len(expanded) == 2
     heads, said = capsys.readouterr()
     assert re.findall(r"entry (k<.*?>): (.*)", heads) == [
         ("k<float, 64>", "no findings"), ("k<int8_t, 20>", "1 error"),
