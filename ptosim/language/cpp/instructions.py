@@ -310,9 +310,23 @@ class Instructions(Sync):
             raise CppError(
                 node, "static assertion of TRESHAPE: the tiles differ in memory or bytes"
             )
+        if (dst.type.slayout == "none_box") != (src.type.slayout == "none_box"):
+            raise CppError(
+                node, "static assertion of TRESHAPE: one of the tiles is in boxes, the other is not"
+            )
         self.place_tile(dst, self.address_of(src, node), node)
 
     i_talias = i_treshape
+
+    def i_set_vector_mask(self, args: list[Any], targs: list[Any], node: Any, word: str) -> Num:
+        """All bits of a mask are what instructions on tiles need; others are for intrinsics."""
+        bits = [self.num(a, node) for a in args]
+        if not all(b.is_known and ~b.const % 2**64 == 0 for b in bits):
+            why = "a mask leaves out elements of intrinsics; a tile has its valid rows and columns"
+            raise refused(
+                node, word, why, "leave it out, or give all bits: set_vector_mask(-1, -1)"
+            )
+        return number(0, LONG)
 
     def i_tquant(self, args: list[Any], targs: list[Any], node: Any, word: str) -> None:
         """Symmetric and asymmetric int8, and block scales with their tiles of exponents."""

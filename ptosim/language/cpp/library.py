@@ -165,7 +165,8 @@ def _pad(pad: Any, dtype: Scalar, node: Any) -> Any:
     if isinstance(pad, Member) and pad.name in _PADS:
         return _PADS[pad.name]
     if isinstance(pad, Num):
-        return pad_bits(pad, dtype)
+        is_word = pad.type.name == "uint64_t" and pad.const >= _CUSTOM  # of another tile
+        return pad.const if is_word else pad_bits(pad, dtype)
     return 0
 
 
@@ -443,11 +444,12 @@ COMPACTS = {v: k for k, v in _COMPACTS.items()}
 def arguments_of(type_: Any) -> tuple[str, tuple[Any, ...]]:
     """Return a library type as a name and template arguments, for deduction."""
     if isinstance(type_, TileType):
-        loc = next(k for k, v in _LOCS.items() if v == type_.loc)
         return "Tile", (
-            Member("TileType", loc), type_.dtype, number(type_.rows), number(type_.cols),
+            Member("TileType", _place_of(type_)), type_.dtype,
+            number(type_.rows), number(type_.cols),
             Member("BLayout", _BACK[type_.blayout]), number(type_.v_row), number(type_.v_col),
-            Member("SLayout", _BACK[type_.slayout]), number(type_.fractal),
+            Member("SLayout", _BACK[type_.slayout]), number(type_.fractal), _pad_of(type_),
+            Member("CompactMode", COMPACTS[type_.compact]),
         )  # fmt: skip
     if isinstance(type_, GlobalType):
         return "GlobalTensor", (
@@ -464,3 +466,15 @@ def arguments_of(type_: Any) -> tuple[str, tuple[Any, ...]]:
     if isinstance(type_, (Named,)):
         return type_.name, type_.args
     return "", getattr(type_, "args", ())
+
+
+def _place_of(tile: TileType) -> str:
+    """Return the member of TileType; scales of the cube have boxes of 32 bytes."""
+    if tile.loc == "scaling" and tile.fractal == 32:
+        return "ScaleLeft" if tile.slayout == "row_major" else "ScaleRight"
+    return next(k for k, v in _LOCS.items() if v == tile.loc)
+
+
+def _pad_of(tile: TileType) -> Any:
+    known = next((k for k, v in _PADS.items() if v == tile.pad), None)
+    return Member("PadValue", known) if known else number(tile.pad, SCALARS["uint64_t"])

@@ -430,10 +430,8 @@ def _of_tile(tile: TileType, word: str) -> Any:
         "Loc": args[0],
         "BFractal": args[4],
         "SFractal": args[7],
-        "Compact": Member("CompactMode", library.COMPACTS[tile.compact]),
-        "PadVal": Member(
-            "PadValue", {0: "Null", 1: "Zero", 2: "Max", 3: "Min"}.get(tile.pad, "Null")
-        ),
+        "PadVal": args[9],
+        "Compact": args[10],
     }.get(word)
 
 

@@ -182,8 +182,8 @@ _OPTIONAL = "__VA_OPT__"
 
 
 def _with_optional_parts(reader: Any) -> None:
-    """Teach the package `__VA_OPT__(…)`, which stands where there are further arguments: a macro that
-    has it is two, of which each use takes one."""
+    """Teach the package `__VA_OPT__(…)`, which stands where there are further arguments: a macro
+    that has it is two, of which each use takes one."""
     prescan, expand_args = reader.macro_prescan, reader.macro_expand_args
 
     def scanned(macro: Any) -> None:
@@ -205,7 +205,7 @@ def _with_optional_parts(reader: Any) -> None:
 
 
 def _chosen_parts(reader: Any, tokens: Sequence[Any], is_given: bool) -> list[Any]:
-    """Return what a macro stands for, with what is in the brackets of `__VA_OPT__` or without it."""
+    """Return what a macro stands for, with what its `__VA_OPT__` have in brackets or without."""
     chosen: list[Any] = []
     depth = 0  # of brackets in a part; 0 is outside of all
     is_named = False  # between the name of a part and its bracket

@@ -131,6 +131,7 @@ _REFUSED = {
     "auto p = __cce_get_tile_ptr(a.data());": "PTO8010",
     "__ubuf__ float *p = (__ubuf__ float *)a.data(); p[0] = 1.0f;": "PTO8010",
     'asm volatile("nop");': "PTO8010",
+    "set_vector_mask(-1, -1); set_vector_mask(0, 255);": "PTO8010",
     "try { } catch (...) { }": "PTO8010",
     "copy_cbuf_to_ubuf((__ubuf__ void*)0, (__cbuf__ void*)0, 0, 1, 8, 0, 0);": "PTO8010",
     "create_cbuf_matrix((__cbuf__ half*)0, 16, (half)0);": "PTO8010",
@@ -147,6 +148,8 @@ _REFUSED = {
     "TADDS(b, a, (float)sizeof(a));": "PTO8010",
     "TAND(b, a, a);": "PTO2013",  # no header has bits of floats
     "NotGiven<float>::Run(x);": "PTO0030",
+    "Tile<TileType::Vec, float, 8, 64, BLayout::ColMajor, 8, 64, SLayout::RowMajor> c;"
+    " TRESHAPE(c, a);": "PTO0030",  # one is in boxes
     "Tile<TileType::Vec, float, 16, 12> t;": "PTO0030",
     'static_assert(sizeof(int) == 8, "wide");': "PTO0030",
     "bool p = n < 7 && n > (3) + 1;": "PTO0030",  # its tree is that of a template
