@@ -81,6 +81,7 @@ class _Gathering:
             open_source(choices.file), choices.target, choices.level, choices.sync,
             compat=choices.compat, legacy=choices.legacy, profile=choices.profile or "hw",
             switches=choices.switches, planner=choices.planner, entry=choices.entry,
+            defines=choices.defines,
             args=choices.arguments(),
         )  # fmt: skip
         self._add(checked.findings)

@@ -420,6 +420,8 @@ class Calls(Repeats):
         return self.cell(found, held if isinstance(held, (Scalar, Pointer)) else None)
 
     def _followed(self, body: Any, type_: Any, name: str, node: Any, ref: Any = None) -> Any:
+        if body.has_error and body.children[-1].is_missing:
+            raise CppError(body, "this `{` is not closed: a `}` is missing")
         outer, rounds = getattr(self, "frame", None), getattr(self, "rounds", [])
         self.frame = Frame(
             self.cell(Num(BOOL, False), BOOL), self.cell(None), type_, ref is not None

@@ -30,6 +30,7 @@ from ptosim.language.cpp.entries import (
     launches,
     parser,
 )
+from ptosim.language.cpp.forms import row_of
 from ptosim.language.cpp.instructions import Instructions
 from ptosim.language.cpp.kinds import Cell, Num, StructType
 from ptosim.language.cpp.names import MASK
@@ -139,6 +140,7 @@ _FRAMES = 60_000
 """Frames of Python that calls in calls may take: they are limited by `DEEPEST_CALLS` before."""
 
 
+_CALL = re.compile(r"(\w+)\s*\(")
 _METHOD = re.compile(r"((?:\.|->)\s*\w+\s*<\s*)(\d[\w']*)(?=\s*>\s*\()")
 
 
@@ -185,6 +187,15 @@ class _File:
         self.collector = Collector(expanded.kernels)
         self.collector.text = expanded.text
         self.collector.collect(named(self.tree.root_node), self.scope)
+        for node in self.tree.root_node.children:
+            if node.type == "expression_statement" and (found := _CALL.match(node.text.decode())):
+                self._refuse_outside(found[1], node)
+
+    def _refuse_outside(self, word: str, node: Any) -> None:
+        """An instruction is in no function: other words may be macros of headers for the host."""
+        if row_of(word) is not None or word in ("set_flag", "wait_flag", "pipe_barrier"):
+            why = f"`{word}` is outside of every function: a `}}` before it is too many"
+            raise CppError(self.expanded.place(node.start_byte), why)
 
     def follower(self, count: int) -> Follower:
         """Return what follows a kernel of it."""

@@ -158,4 +158,6 @@ def test_macros_of_the_command_line(tmp_path: Path, capsys: pytest.CaptureFixtur
     capsys.readouterr()
     assert main(["fmt", str(file), "--define", "ROWS=7", "--to", "pto"]) == 0
     assert "constant 7.0" in capsys.readouterr().out
+    page = ["report", str(file), "--define", "ROWS=7", "-o", str(tmp_path / "k.html")]
+    assert main([*page, "--arg", "y=zeros:f32:1x8"]) == 0
     assert main(["check", str(file), "--define", "7=ROWS"]) == 2

@@ -191,6 +191,9 @@ def test_macros_without_end_are_told(monkeypatch: pytest.MonkeyPatch) -> None:
     ("text", "words"),
     [
         ("AICORE void k(__gm__ *y) { }", "has no kernel"),
+        ("AICORE void k(__gm__ float *y) { if (y) { y[0] = 1; }", "`}` is missing"),
+        ("AICORE void k(__gm__ float *y) { } }\nset_flag(PIPE_V, PIPE_S, EVENT_ID0);",
+         "`set_flag` is outside of every function"),
         ("#define F(...) __VA_OPT__(1\nAICORE void k(__gm__ float *y) { }", "is not followed by"),
         ("AICORE void k(__gm__ float *y) { for (;;) { } }", "a round changes nothing"),
         ("AICORE void k(__gm__ float *y) { int n = 1; while (n > 0) { int m = n; m++; } }",
