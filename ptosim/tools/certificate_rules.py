@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from ptosim.ground.ir.types import PackedDType
 from ptosim.ground.records import dataclass
 from ptosim.machine.core import Core
 from ptosim.machine.effects.account import effects_of
@@ -163,6 +164,9 @@ _ONE_A_ROW = frozenset(("fp", "scale", "offset"))
 def rule_of(op: Any, core: Core, place: Callable[[Any], Place]) -> Rule | None:
     """Return the rule of one execution; None where its bytes are moved, or it has none."""
     name = op.op.name
+    tiles = (v for v in op.values.values() if isinstance(v, TileRef))
+    if name in _EACH and any(isinstance(t.type.dtype, PackedDType) for t in tiles):
+        return None  # pairs of numbers: as a whole
     if name in _REDUCED:
         return _reduced(op, core, place)
     if name in _PRODUCTS:

@@ -55,7 +55,7 @@ def tcvt(op: Binding) -> Commit:
         return nothing
     convert = _converter(op, src.type.dtype, dst.type.dtype)
     if isinstance(src.type.dtype, PackedDType) or isinstance(dst.type.dtype, PackedDType):
-        return _with_pairs(src, dst, convert)
+        return _with_pairs(op, src, dst, convert)
     op.covers("src", rows, cols)
     op.covers("dst", rows, cols)
     if 4 in (src.bits, dst.bits):
@@ -88,7 +88,9 @@ def _with_nibbles(
     return run
 
 
-def _with_pairs(src: Tile, dst: Tile, convert: Callable[[np.ndarray], np.ndarray]) -> Commit:
+def _with_pairs(
+    op: Binding, src: Tile, dst: Tile, convert: Callable[[np.ndarray], np.ndarray]
+) -> Commit:
     """Elements that are pairs of 4-bit floats, of numbers that follow each other: along a row, or
     along a column of a tile that is laid out by columns. A destination of pairs is cleared first
     and takes no odd last number."""
@@ -104,6 +106,7 @@ def _with_pairs(src: Tile, dst: Tile, convert: Callable[[np.ndarray], np.ndarray
     count, length = valid(dst)
     if isinstance(dst.type.dtype, PackedDType):
         pairs = valid(src)[1] // 2
+        op.covers("dst", dst.rows, dst.cols)
 
         def pack() -> None:
             codes = convert(np.ascontiguousarray(lines(src, count, 2 * pairs)))

@@ -439,7 +439,8 @@ def compare(first: Followed, second: Followed, *, loose: bool = False) -> Proof:
         about += f", and what the scalar unit reads of {', '.join(f'%{n}' for n in read)} as it is"
     added = sorted(first.unordered | second.unordered)
     if added:
-        about += f", and blocks that add to {', '.join(f'%{n}' for n in added)} in the same order"
+        names = ", ".join(f"%{name}" for name in added)
+        about += f", and what blocks add to {names} coming in the same order"
     for name in read:
         one, other = (each.assumed.get(name, {}) for each in (first, second))
         if any(other.get(at, value) != value for at, value in one.items()):

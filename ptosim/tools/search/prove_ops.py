@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from ptosim.ground.ir.types import PackedDType
 from ptosim.machine.core import Core
 from ptosim.machine.effects.account import effects_of
 from ptosim.machine.effects.ranges import storage_ranges
@@ -140,6 +141,27 @@ def elementwise(*names: str) -> Rule:
         return [(step.elements("dst", rows, cols), made)]
 
     return rule
+
+
+def convert(step: Step) -> list[Write]:
+    """Each element of the one at its place; where one side's elements are pairs of numbers, both of
+    a pair of it, by their side. What a destination of pairs has beside them is cleared first."""
+    src, dst = step.op.tile("src"), step.op.tile("dst")
+    from_pairs, to_pairs = (isinstance(t.type.dtype, PackedDType) for t in (src, dst))
+    if from_pairs is to_pairs:
+        return elementwise("src")(step)
+    if "col_major" in (src.type.blayout, dst.type.blayout):
+        raise Unprovable("converts pairs of numbers along columns")
+    if from_pairs:
+        pairs = step.read("src", dst.v_row, -(-dst.v_col // 2))
+        sides = np.arange(dst.v_col, dtype=np.uint64) % np.uint64(2)
+        made = joined(step.key(), np.repeat(pairs, 2, axis=1)[:, : dst.v_col], sides)
+        return [(step.elements("dst", dst.v_row, dst.v_col), made)]
+    numbers = step.read("src", dst.v_row, src.v_col // 2 * 2)
+    made = joined(step.key(), numbers[:, 0::2], numbers[:, 1::2])
+    cleared = step.elements("dst", dst.rows, dst.cols)
+    nothing = np.full((dst.rows, dst.cols), zero(1), np.uint64)
+    return [(cleared, nothing), (step.elements("dst", *made.shape), made)]
 
 
 def column_form(step: Step) -> list[Write]:
@@ -313,7 +335,8 @@ _WORDS = ("add", "sub", "mul", "div", "max", "min", "expdif")
 
 RULES: dict[str, Rule] = {
     **{f"pto.t{name}": elementwise("src0", "src1") for name in _TWO_TILES},
-    **{f"pto.t{name}": elementwise("src") for name in (*_WITH_SCALAR, *_ONE_TILE, "cvt")},
+    **{f"pto.t{name}": elementwise("src") for name in (*_WITH_SCALAR, *_ONE_TILE)},
+    **{f"pto.t{name}": convert for name in ("cvt",)},
     **{f"pto.trowexpand{name}": row_form for name in _WORDS},
     **{f"pto.tcolexpand{name}": column_form for name in _WORDS},
     **{f"pto.trow{name}": reduce_rows for name in ("sum", "prod", "max", "min")},

@@ -148,7 +148,7 @@ def test_blocks_add_in_any_order() -> None:
     does."""
     proof = sums(2, ("%block",), ("%last",))
     assert proof.verdict == EQUAL
-    assert proof.about.endswith(", and blocks that add to %y in the same order")
+    assert proof.about.endswith(", and what blocks add to %y coming in the same order")
     assert sums(2, ("%block",), ("%c0",)).verdict == UNEQUAL
     assert sums(2, ("%block", "%last"), ("%block",)).verdict == UNEQUAL
 

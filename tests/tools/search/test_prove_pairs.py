@@ -10,7 +10,17 @@ import numpy as np
 import pytest
 
 import ptosim
-from ptosim.tools.search.prove import EQUAL, REFUSED, UNEQUAL, Launched, Proof, prove
+from ptosim.ground.errors import UsageError
+from ptosim.tools.certificate import certificate
+from ptosim.tools.search.prove import (
+    EQUAL,
+    REFUSED,
+    UNEQUAL,
+    Launched,
+    Proof,
+    hard_values,
+    prove,
+)
 from ptosim.tools.search.prove_memory import Hashed, Unprovable
 from ptosim.tools.search.prove_run import Bytes, Told, try_account
 from tests.support.text import Kernel
@@ -250,3 +260,64 @@ def test_rows_that_are_added_to_one_row_are_no_expression_of_the_last():
     assert "several elements to one place" in prove(one, two).why
     one, two = (added(first, (64, 1)) for first in "xz")
     assert (prove(one, one).verdict, prove(one, two).verdict) == (EQUAL, UNEQUAL)
+
+
+# -- pairs of four-bit floats ----------------------------------------------------------------------
+
+
+def halves(src: str, dst: str, where: int, at: int, left: int) -> Launched:
+    """Half of the elements of a row are converted, and columns from `left` on are stored; before
+    it those from `at` on get others, in this tile (0) or in one that nobody reads."""
+    k = Kernel("a5", sync="manual")
+    cols = {name: 64 if "x2" in name else 128 for name in (src, dst)}
+    byte, half = ("ui8" if "x2" in src else src), {n: (8, c // 2) for n, c in cols.items()}
+    other, part = (k.tile(n, byte, 8, 64, v, addr=a) for n, v, a in
+                   (("other", None, 8192), ("part", (8, 32), 12288)))  # fmt: skip
+    k.load("a", k.tile("all", src, 8, cols[src], addr=0))
+    k.load("b", other)
+    k.load("c", k.tile("rest", byte, 8, cols[src], addr=32768))
+    k.line("pto.barrier <PIPE_ALL>")
+    zero, target = k.const(0), k.tile("target", byte, 8, cols[src], addr=where)
+    k.line(
+        f"pto.textract ins(%other, {zero}, {zero} : {other.type}, index, index) outs(%part : {part.type})"
+    )
+    k.line("pto.barrier <PIPE_ALL>")
+    k.line(
+        f"pto.tinsert ins(%part, {zero}, {k.const(at)} : {part.type}, index, index) outs(%target : {target.type})"
+    )
+    k.line("pto.barrier <PIPE_ALL>")
+    x, y = (
+        k.tile(n, d, 8, cols[d], half[d], addr=a) for n, d, a in (("x", src, 0), ("y", dst, 4096))
+    )
+    k.op("pto.tcvt", [x], [y], "rmode = #pto<round_mode RINT>")
+    k.line("pto.barrier <PIPE_ALL>")
+    if left:
+        kept = k.tile("kept", dst, 8, 64, (8, 32), addr=16384)
+        k.line(
+            f"pto.textract ins(%y, {zero}, {k.const(left)} : {y.type}, index, index) outs(%kept : {kept.type})"
+        )
+        k.line("pto.barrier <PIPE_ALL>")
+    k.store(kept if left else y, "o")
+    return Launched(k.program())
+
+
+PAIR = "!pto.f4E2M1x2"
+
+
+@pytest.mark.parametrize(
+    ("src", "dst", "at", "left", "verdict"),
+    [
+        (PAIR, "bf16", 0, 32, UNEQUAL), (PAIR, "bf16", 32, 32, EQUAL),
+        ("bf16", PAIR, 32, 0, UNEQUAL), ("bf16", PAIR, 64, 0, EQUAL),
+    ],
+)  # fmt: skip
+def test_a_pair_of_numbers_is_made_of_two(src, dst, at, left, verdict):
+    """Columns 32 to 63 are made of pairs 16 to 31: they were taken for those of pairs 32 to 63."""
+    one, two = (halves(src, dst, where, at, left) for where in (32768, 0))
+    proof = prove(one, two)
+    assert proof.verdict == verdict, proof.why
+    assert bool(hard_values(one, two)) is (verdict == UNEQUAL)
+    assert certificate(one, one)
+    if verdict == UNEQUAL:
+        with pytest.raises(UsageError, match="not the same expression"):
+            certificate(one, two)
