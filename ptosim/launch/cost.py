@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from difflib import get_close_matches
+from functools import partial
 from itertools import product
 from os import PathLike
 from pathlib import Path
@@ -132,6 +133,9 @@ MOST_PASSES = 8
 """How often a launch whose transfers compete is followed until it is known which cores do."""
 MANY = 50_000
 """Instructions after which a report says why loops were executed in full."""
+SHARED_RATES = ("machine.read_total", "machine.write_total", "machine.fill")
+"""Rows of what all cores share."""
+ENDLESS = 1e9  # GiB/s
 SHAPES = Extent(Depth.SHAPES, ShapeBinding)
 
 
@@ -259,6 +263,8 @@ def cost_of(
         raise InternalError(f"the timing model waits for an event that nobody gave: {stuck}")
     if steady and launch.engine.executed > MANY:
         report.in_full = dict(in_full)
+    if launch.engine.executed <= SHORT:
+        report.alone = partial(_alone, estimate, steady=steady)
     return _begun(report, start)
 
 
@@ -289,6 +295,16 @@ def _last_wave(estimate: Estimate, launch: Launch, *, steady: bool) -> int | Non
         return None
     last, _ = replace(estimate, active=rest).timed(steady=steady)
     return report_of(estimate.prepared, last.engine).span
+
+
+def _alone(estimate: Estimate, *, steady: bool) -> int:
+    """Return the cycles of a launch whose cores have all the bandwidth that they ask for."""
+    table, buffers = estimate.figures
+    for name in SHARED_RATES:
+        if name in table.rows:
+            table = table.changed(f"{name}.gib_per_second", ENDLESS)
+    launch, _ = replace(estimate, figures=(table, buffers)).timed(steady=steady)
+    return report_of(estimate.prepared, launch.engine, estimate.blocks).cycles
 
 
 def _has_arrays(prepared: Prepared, args: Args) -> bool:

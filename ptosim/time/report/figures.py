@@ -148,6 +148,8 @@ class Figures(Shown):
             self.cycles = self.span * (self.blocks.waves - 1) + rest
         self.start = WARM
         self.touches: Callable[[Figures], Footprint] | None = None
+        self.alone: Callable[[], int] | None = None
+        """Times the launch once more, with as much bandwidth as each core asks for: its cycles."""
         self.on_values = False  # data decide the path: it was run on those that were given
         self.in_full: dict[int, str] = {}
         """Lines of long loops whose rounds were executed one by one (0: all), and why."""
@@ -176,6 +178,12 @@ class Figures(Shown):
     def microseconds(self) -> float:
         """The makespan as time."""
         return self.cycles / self.mhz
+
+    @cached_property
+    def unshared(self) -> float | None:
+        """The part of the cycles that is left if nobody waits for what all share; None where that
+        is not known."""
+        return self.alone() / max(self.cycles, 1) if self.alone is not None else None
 
     @property
     def launch_microseconds(self) -> float:

@@ -264,11 +264,26 @@ def started(report: Figures, core: float, each: float) -> float:
     the one before it has, and a core is free; so of work that is short the last block waits for the
     starts of all, else for the blocks before it on its core and the starts of its own wave. A core
     that waits for bandwidth that all share does not wait longer for starting later."""
-    blocks, span = report.blocks, max(report.span, 1)
+    if not each:
+        return core
+    blocks = report.blocks
     last = (blocks.count - 1) % blocks.at_once + 1
-    own = core * (1 - min(_shared_cycles(report) / span, 1))
+    own = core * _unshared(report)
     starts = max(own / blocks.waves + blocks.count * each, own + last * each)
     return max(core, starts)
+
+
+def _unshared(report: Figures) -> float:
+    """The part of the cycles in which cores do not wait for what all share: what they take
+    without that, or, of long launches, all but what the busiest pipe waits."""
+    steps = (step.cost for step, _, _ in report.executed)
+    waits = any(p.stalls.get(BANDWIDTH) for p in report.pipes) or any(
+        s.name in SHARED for cost in steps if cost.moved is not None for s in cost.stages
+    )
+    known = report.unshared if waits else 1.0
+    if known is None:
+        known = 1 - _shared_cycles(report) / max(report.span, 1)
+    return min(max(known, 0.0), 1.0)
 
 
 def _shared_cycles(report: Figures) -> float:

@@ -85,6 +85,10 @@ class _Known:
     def microseconds(self) -> float:
         return self.cycles / self.mhz
 
+    @property
+    def unshared(self) -> float | None:
+        return self.report.unshared
+
     def moved(self) -> dict[str, int]:
         return self._moved
 
