@@ -512,21 +512,30 @@ def _edge(
         is_there = symbol.low <= min(edge, edge + sign) and max(edge, edge + sign) <= symbol.high
         if is_there and at(edge) and at(edge + sign) is False:
             return edge
-    good, bad, step = inside, inside + sign, 1
+    good, bad, step = inside, _past(inside + sign, sign, far, at), 1
     while at(bad):
         if bad == far:
             return None
         good, step = bad, step * (2 if step < _NEAR else 32)
         bad = min(max(inside + sign * step, min(inside, far)), max(inside, far))
+        bad = _past(bad, sign, far, at)
     broken = at(bad) is False
     while abs(bad - good) > 1:
-        middle = (good + bad) // 2
+        middle = _past((good + bad) // 2, sign, bad - sign, at)
         met = at(middle)
         if met:
             good = middle
         else:
             bad, broken = middle, met is False
     return good if broken else None
+
+
+def _past(value: int, sign: int, last: int, at: Callable[[int], bool | None]) -> int:
+    """The next value where the path does not come to a bound with just this one: one that is
+    compared with another number."""
+    after = value + sign
+    has_next = (last - value) * sign > 0
+    return after if has_next and at(value) is None and at(after) is not None else value
 
 
 def _planes(

@@ -215,3 +215,12 @@ def test_both_ends_of_a_difference_are_told():
     rows = "%r = arith.subi %n, %m : index"
     (made,) = ptosim.check(kernel(tile(rows), ARGS), sync="manual").requirements
     assert made["text"] == "m <= n and n <= m + 16"
+
+
+def test_a_bound_is_found_past_a_number_that_is_compared_with_another():
+    """Where n is m another path is taken: just beside the first values that are asked. (A kernel of
+    the generator, 659: nothing was said of the largest n + m.)"""
+    test = "%c = arith.cmpi eq, %n, %m : index\nscf.if %c {\npto.barrier <PIPE_ALL>\n}\n"
+    text = kernel(test + window("%o = arith.addi %n, %m : index"), ARGS)
+    texts = [r["text"] for r in ptosim.check(text, sync="manual").requirements]
+    assert any(text.startswith("m + n <= 15") for text in texts)
