@@ -154,7 +154,9 @@ def prove_each(
         blocks = launch(values[-1])[0].block_num or 1
     about = _about(scalars, blocks)
     loose = tolerance == REASSOCIATED
-    repeating = {} if loose or len(scalars) > 1 else _by_period(launch, values)
+    reasons: list[str] = []
+    repeating = {} if loose or len(scalars) > 1 else _by_period(launch, values, reasons)
+    no_induction = f"; no induction: {reasons[0]}" if reasons else ""
     others = [number for number in range(len(values)) if number not in repeating]
     shared, over = _together(launch, [values[n] for n in others], loose, jobs, most)
     equal = repeating | {others[n]: p for n, p in shared.items()}
@@ -189,7 +191,7 @@ def prove_each(
         next_one = _values_text(values[min(left)])
         why = (
             f"{len(left):,} of {len(values):,} values are left, the first {next_one}:"
-            f" {most:,} instructions were executed; {len(equal):,} are equal"
+            f" {most:,} instructions were executed; {len(equal):,} are equal{no_induction}"
         )
         return Proof(REFUSED, why, elements, operations, about=about)
     needed = next((p.tolerance for p in equal.values() if p.tolerance), "")
@@ -198,15 +200,18 @@ def prove_each(
     why = "sums of f32 in another order" if needed else "every element is the same expression"
     if repeating:
         why += f"; {len(repeating):,} of {len(values):,} values by induction over one period"
+    why += no_induction
     return Proof(EQUAL, why, elements, operations, needed, about)
 
 
 def _by_period(
     launch: Callable[[Mapping[str, int]], tuple[Launched, Launched]],
     values: Sequence[Mapping[str, int]],
+    reasons: list[str],
 ) -> dict[int, Proof]:
     """The values of which induction over one period of a loop shows that they are equal, by number.
-    Both programs are free of races with the largest of them."""
+    Both programs are free of races with the largest of them. Where there are none, `reasons` gets
+    why."""
     if len(values) < LEAST_VALUES:
         return {}
     try:
@@ -223,7 +228,8 @@ def _by_period(
             return {}
         elements, executed = (sum(getattr(m, w) for m in made) for w in ("elements", "executed"))
         return found | {next(iter(found)): Proof(EQUAL, "", elements, executed)}
-    except (NotPeriodic, Unprovable, PtosimError):
+    except (NotPeriodic, Unprovable, PtosimError) as problem:
+        reasons.append(str(problem))
         return {}
 
 

@@ -264,7 +264,7 @@ def period_of(course: Course) -> tuple[Period, list[Form]]:
         and len({end.visits.get(pc, 0) for end in course.ends.values()}) >= _LEAST_ROUNDS
     ]
     if not long:
-        raise NotPeriodic("no loop has enough rounds")
+        raise NotPeriodic("no loop has so many rounds that several values have in common")
     visits = course.visits[long[0]]
     forms = [form_of(course.trace[a:b]) for a, b in pairwise(visits)]
     for first in range(1, _SOONEST + 1):

@@ -10,6 +10,7 @@ import pytest
 import ptosim
 from ptosim.ground.errors import UsageError
 from ptosim.ground.processes import can_fork
+from ptosim.ground.records import replace
 from ptosim.tools.search import prove_shared
 from ptosim.tools.search.prove import (
     EQUAL,
@@ -178,6 +179,35 @@ def test_rounds_that_values_have_in_common_are_executed_once(other):
     proof = prove_each(loops(DOUBLED, other), {"n": range(1, 41)}, most=2_400)
     assert proof.verdict == EQUAL, proof.why
     assert proof.operations > 18 * 820  # of all the runs that were followed
+
+
+@pytest.mark.slow
+def test_why_there_is_no_induction_is_told():
+    """Blocks of ceil(n / 4) rounds begin elsewhere with each fourth value: values are gone through,
+    up to a limit."""
+    first = """%b64 = pto.get_block_idx
+  %blk = arith.index_cast %b64 : i64 to index
+  %c3 = arith.constant 3 : index
+  %c4 = arith.constant 4 : index
+  %more = arith.addi %n, %c3 : index
+  %per = arith.divui %more, %c4 : index
+  %first = arith.muli %blk, %per : index
+  %next = arith.addi %first, %per : index
+  %last = arith.minui %next, %n : index
+  scf.for %i = %first to %last"""
+    one, two = (text.replace("scf.for %i = %c0 to %n", first) for text in (DOUBLED, MOVED))
+    both = loops(one, two)
+
+    def launch(given):
+        return tuple(replace(each, block_num=4) for each in both(given))
+
+    assert prove_each(launch, {"n": range(1, 9)}).verdict == EQUAL
+    proof = prove_each(launch, {"n": range(1, 65)}, most=2000)
+    assert proof.verdict == REFUSED
+    assert "2,000 instructions were executed" in proof.why
+    assert (
+        "no induction: no loop has so many rounds that several values have in common" in proof.why
+    )
 
 
 @pytest.mark.slow

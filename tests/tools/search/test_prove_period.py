@@ -348,7 +348,7 @@ def of_blocks(one: str, two: str, blocks: int) -> set[int]:
         one, two = (Launched(program, None, given, blocks) for program in programs)
         return one, two
 
-    return {k + 1 for k in _by_period(launch, VALUES)}
+    return {k + 1 for k in _by_period(launch, VALUES, [])}
 
 
 @pytest.mark.slow
