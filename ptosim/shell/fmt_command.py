@@ -7,7 +7,7 @@ import difflib
 import re
 from pathlib import Path
 
-from ptosim.ground.diagnostics.model import Diagnostic, ProgramError, Sink, finding
+from ptosim.ground.diagnostics.model import Diagnostic, ProgramError, Sink, finding, rejected
 from ptosim.ground.errors import UsageError
 from ptosim.ground.isa.dates import DATES, make_profile
 from ptosim.ground.records import replace
@@ -152,7 +152,7 @@ def _from_cpp(source: Source, options: argparse.Namespace, terminal: Terminal) -
     )
     terminal.findings(list(front.sink))
     if front.sink.is_rejected:
-        raise ProgramError(list(front.sink))
+        raise rejected(list(front.sink))
     return print_module(front.module)
 
 

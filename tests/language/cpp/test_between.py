@@ -158,6 +158,11 @@ def test_macros_of_the_command_line(tmp_path: Path, capsys: pytest.CaptureFixtur
     capsys.readouterr()
     assert main(["fmt", str(file), "--define", "ROWS=7", "--to", "pto"]) == 0
     assert "constant 7.0" in capsys.readouterr().out
+    file.write_text("AICORE void k(__gm__ float *y) { throw 1; }\n")
+    assert [
+        main([word, str(file), *rest]) for word, *rest in (["check"], ["fmt", "--to", "pto"])
+    ] == [5, 5]
+    file.write_text("AICORE void k(__gm__ float *y) { y[0] = ROWS; }\n")
     page = ["report", str(file), "--define", "ROWS=7", "-o", str(tmp_path / "k.html")]
     assert main([*page, "--arg", "y=zeros:f32:1x8"]) == 0
     assert main(["check", str(file), "--define", "7=ROWS"]) == 2
