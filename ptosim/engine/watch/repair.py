@@ -6,6 +6,8 @@ comes before the first in the text, in the body of the loop that carries the dep
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 from ptosim.engine.watch.access import Access
 from ptosim.ground.diagnostics.model import Fix
 from ptosim.ground.ir.core import Operation
@@ -276,14 +278,24 @@ def in_branches(first: Access, second: Access, source: str, target: str) -> tupl
         return ()
     branch = one.inside("branch")
     common = branch if branch is not None and branch in two.around() else None
-    pipes = [f"PIPE_{source}", f"PIPE_{target}"]
-    for op in function.walk():
-        sides = [getattr(op.bound.get(name), "const", None) for name in ("src_pipe", "dst_pipe")]
-        if [getattr(s, "member", s) for s in sides] != pipes or not op.has("signals"):
-            continue
+    pipes = (f"PIPE_{source}", f"PIPE_{target}")
+    for op in _flags_of(function).get(pipes, ()):
         between = op.inside("branch") if one.start < op.start < two.start else None
         if common is not None and common not in op.around():
             return (f"the flag of {' -> '.join(pipes)} is outside of the branch that both are in",)
         if between is not None and not {between} & {*one.around(), *two.around()}:
             return (f"the flag of {' -> '.join(pipes)} is missing where its branch is not taken",)
     return ()
+
+
+@lru_cache(maxsize=2)
+def _flags_of(function: Operation) -> dict[tuple[str, str], list[Operation]]:
+    """Return the operations of a function that signal, by their pipes; a program may have thousands
+    of races."""
+    found: dict[tuple[str, str], list[Operation]] = {}
+    for op in function.walk():
+        if op.has("signals"):
+            sides = (getattr(op.bound.get(n), "const", None) for n in ("src_pipe", "dst_pipe"))
+            one, two = (getattr(side, "member", side) for side in sides)
+            found.setdefault((one, two), []).append(op)
+    return found
