@@ -75,7 +75,7 @@ def check(given: Any) -> str:
         if given["claim"] != _claim(given["assumptions"]):
             return "it claims something else than it assumes"
         found = _argued(given["programs"], given["assumptions"])
-    except (KeyError, TypeError, ValueError, AttributeError, IndexError):
+    except (KeyError, TypeError, ValueError, AttributeError, IndexError, OverflowError):
         return "a part of it has another form than it should"
     if isinstance(found, str):
         return found

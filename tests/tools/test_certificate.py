@@ -192,6 +192,14 @@ def test_what_the_newer_kinds_tell_apart() -> None:
         certificate(both[0], both[1], {"n": range(1, 20_001)})
 
 
+def test_more_values_than_can_be_counted_are_no_internal_error() -> None:
+    given = newer("forall")
+    given["assumptions"]["open"]["n"][1] = 10**30
+    given["claim"] = made._claim(given["assumptions"])
+    given["digest"] = made._digest({k: v for k, v in given.items() if k != "digest"})
+    assert check(given)
+
+
 def test_a_kernel_that_includes_another_file_has_none(tmp_path) -> None:
     (tmp_path / "other.h").write_text("#define OP TADD\n")
     text = (DATA / "cpp/01_add.cpp").read_text().replace("TADD(", "OP(")
