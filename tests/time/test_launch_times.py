@@ -208,6 +208,17 @@ def test_times_grow_with_bytes_and_with_less_of_the_machine(seed: int) -> None:
     assert us(weak, 48, total, "cold") >= us(strong, 48, total, "cold")
 
 
+def test_a_million_transfers_of_a_loop_are_timed_as_ten() -> None:
+    """Where all cores share bandwidth, too: no transfer is looked at by itself."""
+    program = ptosim.load(programs()["copy.pto"], target="910b3")
+    few, many = (
+        program.cost(args={"rounds": n}, block_num=40, start="cold") for n in (10**4, 10**9)
+    )
+    assert many.cycles == pytest.approx(few.cycles * 1e5, rel=1e-3)
+    assert many.times.hbm_us == pytest.approx(few.times.hbm_us * 1e5, rel=1e-3)
+    assert sum(len(core.steps) for core in many.model.cores) < 10_000
+
+
 def test_no_bar_begins_below_the_operations_at_the_peak() -> None:
     """128 x 64 x 256 of f16 are 512 blocks of 16 x 16 x 16, one a cycle, however long a start is;
     cycles that are given (--what-if) leave the rest of the bar open."""

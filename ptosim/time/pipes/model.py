@@ -185,8 +185,13 @@ class InStep:
     def holds(self, cores: list[CoreTimer]) -> bool:
         """True if every core transfers what the one does that transfers longest, at the same times,
         up to its own last transfer, and one pipe of it does."""
+        of_core = {core.conduct(): core for core in cores}.values()
         for name in self.pools:
-            of_core = {core.conduct(): core for core in cores}.values()
+            if len(of_core) == 1:  # however many transfers it has
+                steps = [s for core in of_core for s in core.steps if s.shared is not None]
+                if len({s.pipe for s in steps if s.shared and s.shared[0] == name}) > 1:
+                    return False
+                continue
             columns = [_transfers(core, name) for core in of_core]
             known = [column for column in columns if column is not None]
             longest = max(known, key=len, default=np.empty((0, 2)))
