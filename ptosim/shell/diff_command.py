@@ -179,7 +179,7 @@ def _outside(
     ends = [{n: some[at] for n, some in scalars.items()} for at in ((0, -1) if scalars else (0,))]
     for one, given in product(programs, ends):
         args, name = {**(one.args or {}), **given}, one.program.entry(one.entry)
-        for broken in launching.broken_by(one.program, name, args, one.block_num):
+        for broken in launching.broken_by(one.program, name, args, one.block_num, is_run=True):
             found.setdefault(broken.message, broken)
     if terminal.format == "text":
         terminal.findings(list(found.values()))

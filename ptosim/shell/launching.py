@@ -104,14 +104,20 @@ def left_out(choices: Choices, args: Mapping[str, Any]) -> dict[str, int]:
 
 
 def broken_by(
-    program: LoadedProgram, entry: str, args: Mapping[str, Any], blocks: int | None
+    program: LoadedProgram,
+    entry: str,
+    args: Mapping[str, Any],
+    blocks: int | None,
+    *,
+    is_run: bool = False,
 ) -> list[Diagnostic]:
-    """Return what an entry requires that the scalars of a launch break."""
-    if not any(isinstance(value, Integral) for value in args.values()):
+    """Return what an entry requires that the scalars of a launch break; in a run those that are
+    left out have values, too."""
+    if not is_run and not any(isinstance(value, Integral) for value in args.values()):
         return []
     from ptosim.launch.paths.caller import broken_by
 
-    return broken_by(program.front, program.profile, entry, args, blocks or 1)
+    return broken_by(program.front, program.profile, entry, args, blocks or 1, is_run=is_run)
 
 
 def told(left_out: Mapping[str, int]) -> str:

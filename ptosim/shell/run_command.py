@@ -190,7 +190,8 @@ def _broken(
     how = choices.run_options("block_num", "ranks", "sanitize")
     if how.get("sanitize") == "none" or how.get("ranks", 1) != 1:
         return []
-    return launching.broken_by(program, entry, choices.arguments(), how.get("block_num"))
+    blocks = how.get("block_num")
+    return launching.broken_by(program, entry, choices.arguments(), blocks, is_run=True)
 
 
 def _bands(

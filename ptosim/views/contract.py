@@ -11,7 +11,7 @@ from ptosim.views.table import Table, Text, table
 _SHOWN = 8
 """Lines that are named of each side of an argument."""
 _ORDER = {
-    True: "blocks may run in any order", False: "blocks may run not in any order",
+    True: "blocks may run in any order", False: "the order of blocks matters",
     None: "whether blocks may run in any order is not known",
 }  # fmt: skip
 

@@ -7,9 +7,10 @@ from collections.abc import Mapping, Sequence
 from numbers import Integral
 from typing import Any
 
-from ptosim.engine.paths.forms import DATA, Assignment
+from ptosim.engine.paths.forms import DATA, INDEX, Assignment
 from ptosim.ground.diagnostics.model import Diagnostic, Severity, finding
 from ptosim.ground.errors import BudgetError, PtosimError
+from ptosim.ground.ir.types import ScalarType
 from ptosim.ground.isa.dates import Profile
 from ptosim.ground.records import replace
 from ptosim.ground.source import Span
@@ -28,18 +29,28 @@ _RUNS = 12
 
 
 def broken_by(
-    front: Front, profile: Profile, entry: str, args: Mapping[str, Any], blocks: int = 1
+    front: Front,
+    profile: Profile,
+    entry: str,
+    args: Mapping[str, Any],
+    blocks: int = 1,
+    *,
+    is_run: bool = False,
 ) -> list[Diagnostic]:
     """Return what an entry requires that the scalars of a launch of so many blocks break, on the
-    paths that they take in its first and in its last block."""
+    paths that they take in its first and in its last block. Of a
+    run one that is left out is 1, too."""
     whole = _whole_numbers(args)
-    if not whole:
+    if not whole and not (is_run and _left_out(front, entry, args)):
         return []
     others = {name: value for name, value in args.items() if name not in whole}
     try:
         prepared = prepare(front, profile, entry, args)
         search = Search(prepared, others, 1, FOLLOWED, Space(), blocks)
-        given = {s: whole[n] for n, s in search.symbols.items() if n in whole}
+        given = {
+            s: whole.get(n, s.default) for n, s in search.symbols.items()
+            if n in whole or (is_run and s.kind != INDEX)
+        }  # fmt: skip
         found: dict[object, Diagnostic] = {}
         for block in sorted({0, blocks - 1}) if given else ():
             tried = {**given, search.block: block, search.blocks: blocks}
@@ -58,6 +69,14 @@ def _whole_numbers(args: Mapping[str, Any]) -> dict[str, int]:
     return {name: int(value) for name, value in args.items() if isinstance(value, Integral)}
 
 
+def _left_out(front: Front, entry: str, args: Mapping[str, Any]) -> set[str]:
+    """The numbers among the arguments of an entry that nobody gives."""
+    plan = front.plans.get(entry)
+    functions = plan.reached if plan is not None else [front.resolved.functions[entry]]
+    every = (v for f in functions for v in f.args if isinstance(v.type, ScalarType))
+    return {v.name for v in every if not told_by(v)} - args.keys()
+
+
 def explained(
     front: Front,
     profile: Profile,
@@ -70,9 +89,10 @@ def explained(
     is asked only where something was found, since a broken check of a run is a finding."""
     found = list(findings)
     is_bad = any(each.severity > Severity.NOTE for each in found)
+    args = {} if args is None else args
     if not is_bad or not isinstance(args, Mapping) or any(d.code == BROKEN for d in found):
         return found
-    return joined(broken_by(front, profile, entry, args, blocks), found)
+    return joined(broken_by(front, profile, entry, args, blocks, is_run=True), found)
 
 
 def joined(broken: Sequence[Diagnostic], findings: Sequence[Diagnostic]) -> list[Diagnostic]:
@@ -142,9 +162,7 @@ def _context(made: Requirement | None, values: Mapping[str, int]) -> dict[str, o
 def chosen(front: Front, profile: Profile, entry: str, args: Mapping[str, Any]) -> dict[str, int]:
     """Return values for the whole numbers among the scalars of an entry that are not given, with
     which no check fails; none where there are none, or none were found."""
-    plan = front.plans.get(entry)
-    functions = plan.reached if plan is not None else [front.resolved.functions[entry]]
-    names = {v.name for f in functions for v in f.args if not told_by(v)} - args.keys()
+    names = _left_out(front, entry, args)
     try:
         runs = explore(front, profile, entry, args, _RUNS, FOLLOWED).valid
     except BudgetError:

@@ -57,6 +57,20 @@ def test_a_program_that_is_run_says_it_beside_what_it_found(rows):
     assert program.run({"n": 3}).findings == []
 
 
+def test_a_number_that_is_left_out_is_one_and_may_be_outside(cli, tmp_path):
+    """What a run, or the run beside a proof, takes for n breaks what is required as a given one
+    would; what leaves n open (map), or chooses it inside (cost), says nothing."""
+    path = tmp_path / "k.pto"
+    row = window("%o = arith.subi %n, %c3 : index") + f"\n{ORDERED}"
+    path.write_text(kernel(row))
+    told = "@k requires 3 <= n <= 18, and it is launched with n = 1"
+    assert told in cli("run", path, *MODES).err
+    assert told in cli("diff", path, path, *MODES, "--prove").err
+    assert all(told not in cli(command, path, *MODES).err for command in ("map", "cost"))
+    (found,) = [f for f in ptosim.load(path, sync="manual").run().findings if f.code == "PTO6101"]
+    assert told in found.notes
+
+
 def test_map_cost_and_proof_say_it_too(cli, rows):
     told = cli("map", rows, *MODES, "--arg", "n=17")
     assert (told.code, "@k requires 0 <= n <= 15" in told.err) == (0, True)
