@@ -83,27 +83,26 @@ def roofline(report: CostReport, suffix: str) -> Table:
         share = roof.achieved / roof.attainable if roof.attainable else 0.0
         numbers = (roof.intensity, roof.ridge, roof.ceiling, roof.attainable, roof.achieved)
         rows.append((roof.unit, *numbers, share, roof.bound))
-    rows += _memory_roofs(report) if rows else ()
+    rows += _memory_roofs(report)
     title = f"roofline{suffix}: operations (ops) a cycle; ceilings are its own operations'"
     drop = ["ridge", "of it"]
     return table(title, columns, rows, essential=["unit"], drop=drop)
 
 
 def _memory_roofs(report: CostReport) -> Iterator[tuple[object, ...]]:
-    """The same of what all cores have in common, L2 and HBM: operations of the whole launch."""
+    """The same of what all cores have in common, L2 and HBM: operations of the whole launch, in the
+    time of its task without the head, which is not less than what either takes."""
     times, blocks = report.times, report.blocks
     work = report.work * (blocks.count if blocks.is_one_for_all else 1)
-    achieved = work / max(report.cycles, 1)
+    took = times.device.us - times.head_us
     for name, moved, us in (
         ("L2", times.l2_bytes, times.l2_us),
         ("HBM", times.hbm_bytes, times.hbm_us),
     ):
         if moved and us:
-            most = work / (us * report.mhz)
-            drawn = (
-                f"{moved / (report.cycles / report.mhz) / 1e6:.2f} of {moved / us / 1e6:.2f} TB/s"
-            )
-            yield name, work / moved, None, None, most, achieved, achieved / most, drawn
+            ops = (work / (us * report.mhz), work / (took * report.mhz)) if work else (None, None)
+            drawn = f"{moved / took / 1e6:.2f} of {moved / us / 1e6:.2f} TB/s"
+            yield name, work / moved, None, None, *ops, us / took, drawn
 
 
 def hints(report: CostReport, suffix: str) -> Table:

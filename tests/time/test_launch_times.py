@@ -15,6 +15,7 @@ from ptosim.time.chip import Blocks
 from ptosim.time.report.launch_times import rates_over_time, started
 from ptosim.views.charts.marks import Line
 from ptosim.views.cost_pictures import rates
+from ptosim.views.cost_tables import roofline
 from tests.support.paths import DATA as TREE
 
 DATA = TREE / "public_kernels"
@@ -272,6 +273,20 @@ def test_the_path_and_the_page_say_who_waits_for_what_all_cores_share(cli) -> No
     more = report.times.hbm_us - report.times.core_us
     assert "waits for HBM (shared by 72 cores): " in " ".join(told.split())
     assert more > 0
+
+
+@pytest.mark.parametrize("kind", ["copy", "add"])
+def test_the_roofline_draws_no_more_than_there_is(kind: str) -> None:
+    """L2 and HBM over the time of the launch, not of its cores; of a copy, too, which computes
+    nothing."""
+    report = ptosim.load(programs()[f"{kind}.pto"], target="910b3").cost(
+        args={"rounds": 64}, block_num=40, start="cold"
+    )
+    of_it = {str(row[0]): str(row[6]) for row in roofline(report, "").rows}
+    took = report.times.device.us - report.times.head_us
+    assert report.times.l2_us < report.times.hbm_us <= took
+    assert of_it["L2"] == f"{report.times.l2_us / took:.0%}"
+    assert of_it["HBM"] == f"{report.times.hbm_us / took:.0%}"
 
 
 WINDOW = """module attributes {{pto.target_arch = "{arch}"}} {{
