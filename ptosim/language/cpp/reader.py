@@ -37,6 +37,7 @@ from ptosim.language.cpp.names import MASK
 from ptosim.language.cpp.preprocess import Expanded, asks_core, expand
 from ptosim.language.cpp.state import REFUSED, CppError, Scope
 from ptosim.language.cpp.sync import PEER
+from ptosim.language.syntax.balance import MAX_DEPTH
 from ptosim.language.syntax.parser import no_collection
 
 
@@ -323,9 +324,26 @@ def _followed(follower: Follower, file: _File, name: str) -> _Followed:
     follower.follow(function, scope, values, _instantiated(file, name) or function.node)
     args = [_Arg(n, follower.argument_types[n]) for n in names]
     ops = _alive([*follower.constants.values(), *follower.make.ops])
+    _refuse_depth(ops)
     return _Followed(
         follower, _without_ffts(args, ops), ops, follower.place(function.node.start_byte)
     )
+
+
+_DEEPEST = MAX_DEPTH - 5
+"""Branches in branches: a printed program has two more brackets around, and three in operations."""
+
+
+def _refuse_depth(ops: Sequence[Operation]) -> None:
+    waiting = [(op, 1) for op in ops]
+    while waiting:
+        op, depth = waiting.pop()
+        if op.regions and depth > _DEEPEST:
+            why = f"branches and loops are nested more than {_DEEPEST} deep"
+            cure = "`switch` and `else if` nest once for each case: look the number up in an array"
+            raise CppError(op.start, why, cure, REFUSED)
+        inside = (o for region in op.regions for block in region.blocks for o in block.ops)
+        waiting.extend((o, depth + 1) for o in inside)
 
 
 def _instantiated(file: _File, name: str) -> Any:

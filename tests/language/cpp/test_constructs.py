@@ -225,6 +225,23 @@ def test_mutated_texts_end_in_a_diagnostic_or_a_program() -> None:
             ptosim.load("".join(words), target="a5", filename="k.cpp")
 
 
+def test_branches_are_nested_as_deep_as_a_program_may_be(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    """What is read can be printed and read back; more is told (PTO0004: 100 levels of brackets)."""
+    from ptosim.shell.main import main
+
+    def cases(count: int) -> str:
+        each = "".join(f"case {i}: TADDS(b, a, {i}.0f); break; " for i in range(count))
+        return _kernel(f"TMOV(b, a); switch (n) {{ {each} }}")
+
+    (tmp_path / "k.cpp").write_text(cases(95))
+    assert main(["fmt", str(tmp_path / "k.cpp"), "--to", "pto", "--target", "a5"]) == 0
+    ptosim.load(capsys.readouterr().out, target="a5")
+    with pytest.raises(ProgramError, match="nested more than 95 deep"):
+        ptosim.load(cases(96), target="a5", filename="k.cpp")
+
+
 def test_recursion_is_told() -> None:
     text = _kernel("f(1);", "AICORE void f(int n) { f(n + 1); }")
     with pytest.raises(ProgramError, match="recursion"):
