@@ -100,8 +100,11 @@ def documented(words: list[str]) -> int:
     return code
 
 
-OBEYED = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]")
-"""Controls but tab and line feed, and marks of bidirectional text (ECMA-48, Unicode Annex 9)."""
+OBEYED = re.compile(
+    "\r(?!\n)|[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]"
+)
+"""Controls but tab and ends of lines (LF, and CR LF as a text that is kept has them), and marks of
+bidirectional text (ECMA-48, Unicode Annex 9)."""
 
 
 def _command(*words: str, twice: bool = False) -> Runner:

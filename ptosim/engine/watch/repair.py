@@ -7,6 +7,7 @@ comes before the first in the text, in the body of the loop that carries the dep
 from __future__ import annotations
 
 from functools import lru_cache
+from typing import Any
 
 from ptosim.engine.watch.access import Access
 from ptosim.ground.diagnostics.model import Fix
@@ -292,7 +293,7 @@ def in_branches(first: Access, second: Access, source: str, target: str) -> tupl
 def _flags_of(function: Operation) -> dict[tuple[str, str], list[Operation]]:
     """Return the operations of a function that signal, by their pipes; a program may have thousands
     of races."""
-    found: dict[tuple[str, str], list[Operation]] = {}
+    found: dict[tuple[Any, Any], list[Operation]] = {}
     for op in function.walk():
         if op.has("signals"):
             sides = (getattr(op.bound.get(n), "const", None) for n in ("src_pipe", "dst_pipe"))

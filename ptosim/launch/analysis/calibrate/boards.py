@@ -419,6 +419,7 @@ def fitted_launches(
     left: dict[str, Refit] = {}
     keys = _moving(table, rows, keys, left)
     fit, x = _Fit(table, rows, keys), np.zeros(len(keys))
+    sure, dropped = x, list[Outlier]()
     for _ in range(PASSES):
         fit, x, sure, dropped = _without_far(_Fit(table, rows, fit.keys), x, left)
         fitted, ways = fit.whole(x), fit.ways(x)
