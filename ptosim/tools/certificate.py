@@ -27,10 +27,7 @@ from ptosim.language.frontend import FrontOptions, run_frontend
 from ptosim.launch.description import kept_arguments
 from ptosim.launch.generated import random_scalar
 from ptosim.launch.program import LoadedProgram
-from ptosim.tools.certificate_rules import (
-    Bytes,
-    Unfollowed,
-)
+from ptosim.tools.certificate_rules import Bytes, Unfollowed
 from ptosim.tools.certificate_walker import Walker
 
 FORMAT, VERSION = "ptosim certificate", 2
@@ -172,9 +169,7 @@ def _argued(sides: Sequence[Mapping[str, Any]], assumed: Mapping[str, Any]) -> d
     return _of_all(both, assumed)
 
 
-def _of_all(
-    both: Sequence[tuple[Any, ...]], assumed: Mapping[str, Any]
-) -> dict[str, Any] | str:  # fmt: skip
+def _of_all(both: Sequence[tuple[Any, ...]], assumed: Mapping[str, Any]) -> dict[str, Any] | str:
     """Go through the launches of all values of the open scalars."""
     every = [range(low, high + 1, step) for low, high, step in assumed["open"].values()]
     total = math.prod(len(some) for some in every)

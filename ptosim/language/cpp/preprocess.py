@@ -182,8 +182,8 @@ _OPTIONAL = "__VA_OPT__"
 
 
 def _with_optional_parts(reader: Any) -> None:
-    """Teach the package `__VA_OPT__(…)`, which stands where there are further arguments: a macro
-    that has it is two, of which each use takes one."""
+    """Teach the package `__VA_OPT__(…)`, whose content counts where there are further arguments: a
+    macro that has it is two, of which each use takes one."""
     prescan, expand_args = reader.macro_prescan, reader.macro_expand_args
 
     def scanned(macro: Any) -> None:

@@ -38,8 +38,8 @@ def broken_by(
     is_run: bool = False,
 ) -> list[Diagnostic]:
     """Return what an entry requires that the scalars of a launch of so many blocks break, on the
-    paths that they take in its first and in its last block. Of a
-    run one that is left out is 1, too."""
+    paths that they take in its first and in its last block. In a run (`is_run`) a scalar that is
+    left out counts, too, with the value that a run gives it."""
     whole = _whole_numbers(args)
     if not whole and not (is_run and _left_out(front, entry, args)):
         return []

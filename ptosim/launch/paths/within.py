@@ -131,7 +131,7 @@ def _now(view: Any) -> Any:
 
 
 Place = tuple[Any, int, int]
-"""A buffer, and from which byte of it to before which one."""
+"""A buffer or a memory on chip, and from which byte of it to before which one."""
 Places = dict[tuple[Any, ...], Place | None]
 """Where a window is with certain numbers, None where no run comes to it: each is compared with
 many others."""
@@ -294,8 +294,8 @@ class _Tiles:
     def __init__(self, uses: Mapping[Key, Use]) -> None:
         self._uses = uses
         self.forms = {key: use.forms for key, use in uses.items()}
-        self._of: dict[Key, list[tuple[Any, Extent]]] = {}
-        self._at: dict[Extent, list[tuple[Key, Any]]] = {}
+        self._of: dict[Key, list[tuple[Any, Place]]] = {}
+        self._at: dict[Place, list[tuple[Key, Any]]] = {}
         self._near: dict[Key, list[tuple[Any, Key, Any]]] = {}
         self._known: dict[tuple[Any, ...], bool] = {}
         for key, use in uses.items():
@@ -309,7 +309,7 @@ class _Tiles:
         if key not in self._near:
             self._near[key] = [
                 (tile, other, each) for tile, extent in self._of.get(key, ())
-                for place, there in self._at.items() if _share(extent, place)
+                for place, there in self._at.items() if _meet(extent, place)
                 for other, each in there if other != key
             ]  # fmt: skip
         return self._near[key]
@@ -372,16 +372,8 @@ def _tiles(use: Use, *, read: bool = False) -> Iterator[Any]:
                 yield each
 
 
-Extent = tuple[str, int, int]
-"""A memory, and from which byte of it to before which one."""
-
-
-def _extent(tile: TileRef) -> Extent:
+def _extent(tile: TileRef) -> Place:
     return tile.type.loc, tile.addr, _end(tile)
-
-
-def _share(one: Extent, other: Extent) -> bool:
-    return one[0] == other[0] and one[1] < other[2] and other[1] < one[2]
 
 
 def _are_alike(one: Any, other: Any) -> bool:

@@ -188,7 +188,7 @@ class InStep:
         of_core = {core.conduct(): core for core in cores}.values()
         for name in self.pools:
             if len(of_core) == 1:  # however many transfers it has
-                steps = [s for core in of_core for s in core.steps if s.shared is not None]
+                steps = (s for core in of_core for s in core.steps)
                 if len({s.pipe for s in steps if s.shared and s.shared[0] == name}) > 1:
                     return False
                 continue

@@ -133,6 +133,9 @@ def elementwise(*names: str) -> Rule:
 
     def rule(step: Step) -> list[Write]:
         dst = step.op.tile("dst")
+        tiles = (dst, *map(step.op.tile, names))
+        if len({isinstance(tile.type.dtype, PackedDType) for tile in tiles}) > 1:
+            return _between_pairs(step)
         rows, cols = dst.v_row, dst.v_col
         parts = [step.read(name, rows, cols) for name in names]
         made = joined(step.key(), *parts)
@@ -143,16 +146,14 @@ def elementwise(*names: str) -> Rule:
     return rule
 
 
-def convert(step: Step) -> list[Write]:
-    """Each element of the one at its place; where one side's elements are pairs of numbers, both of
-    a pair of it, by their side. What a destination of pairs has beside them is cleared first."""
+def _between_pairs(step: Step) -> list[Write]:
+    """A conversion of numbers to pairs of them, or back: a pair is made of the two numbers at its
+    place, a number of its pair and the side. What a destination of pairs has beside them is
+    cleared first."""
     src, dst = step.op.tile("src"), step.op.tile("dst")
-    from_pairs, to_pairs = (isinstance(t.type.dtype, PackedDType) for t in (src, dst))
-    if from_pairs is to_pairs:
-        return elementwise("src")(step)
     if "col_major" in (src.type.blayout, dst.type.blayout):
         raise Unprovable("converts pairs of numbers along columns")
-    if from_pairs:
+    if isinstance(src.type.dtype, PackedDType):
         pairs = step.read("src", dst.v_row, -(-dst.v_col // 2))
         sides = np.arange(dst.v_col, dtype=np.uint64) % np.uint64(2)
         made = joined(step.key(), np.repeat(pairs, 2, axis=1)[:, : dst.v_col], sides)
@@ -335,8 +336,7 @@ _WORDS = ("add", "sub", "mul", "div", "max", "min", "expdif")
 
 RULES: dict[str, Rule] = {
     **{f"pto.t{name}": elementwise("src0", "src1") for name in _TWO_TILES},
-    **{f"pto.t{name}": elementwise("src") for name in (*_WITH_SCALAR, *_ONE_TILE)},
-    **{f"pto.t{name}": convert for name in ("cvt",)},
+    **{f"pto.t{name}": elementwise("src") for name in (*_WITH_SCALAR, *_ONE_TILE, "cvt")},
     **{f"pto.trowexpand{name}": row_form for name in _WORDS},
     **{f"pto.tcolexpand{name}": column_form for name in _WORDS},
     **{f"pto.trow{name}": reduce_rows for name in ("sum", "prod", "max", "min")},

@@ -143,6 +143,23 @@ def test_a_flag_set_before_the_producer_orders_nothing():
     assert codes(f"{pair('MTE2', 'MTE3')}\nLOAD\nSTORE") == ["PTO5201"]
 
 
+@pytest.mark.parametrize(
+    ("taken", "body", "told"),
+    [
+        ("eq", "scf.if %is {\nLOAD\nSTORE\n}\nFLAG", "is outside of the branch that both are in"),
+        ("ne", "LOAD\nscf.if %is {\nFLAG\n}\nSTORE", "is missing where its branch is not taken"),
+        ("eq", "FLAG\nLOAD\nSTORE", ""),
+    ],
+)
+def test_a_flag_on_another_path_is_named(taken, body, told):
+    """It was written, and orders nothing where the accesses are: the finding says why."""
+    flags = pair("MTE2", "MTE3")
+    decided = f"%is = arith.cmpi {taken}, %c0, %c0 : index\n"
+    (found,) = findings(decided + body.replace("FLAG", flags))
+    about_flags = [note for note in found.notes if note.startswith("the flag of")]
+    assert about_flags == ([f"the flag of PIPE_MTE2 -> PIPE_MTE3 {told}"] if told else [])
+
+
 def test_vector_after_vector_needs_a_barrier_on_a2a3_only():
     body = f"{ONE}{FILL}\n{ADD}"
     assert codes(body, "a5") == []
