@@ -17,6 +17,7 @@ import numpy as np
 
 from ptosim.ground.diagnostics.model import Diagnostic, Origin, Severity, Trap
 from ptosim.ground.errors import PtosimError, UsageError
+from ptosim.ground.isa.dates import Profile, switches
 from ptosim.ground.processes import each_of
 from ptosim.ground.records import dataclass, field, replace
 from ptosim.ground.source import Span
@@ -124,13 +125,26 @@ def prove(before: Launched, after: Launched, *, tolerance: str = "") -> Proof:
     `tolerance="reassociated"` also takes sums of f32 in another order as equal; the proof then
     says whether that was needed. Raises UsageError for arguments that do not fit."""
     loose = tolerance == REASSOCIATED
-    if before.program.profile != after.program.profile:
-        return Proof(REFUSED, "the programs are for other targets, or under other switches")
+    if why := _otherwise(before.program.profile, after.program.profile):
+        return Proof(REFUSED, why)
     proof = _proved(before, after, loose=False)
     if proof.verdict != UNEQUAL or not loose:
         return proof
     other = _proved(before, after, loose=True)
     return other if other.is_equal else proof
+
+
+def _otherwise(one: Profile, other: Profile) -> str:
+    """In what two profiles give programs another meaning, '' in nothing: of switches one that sets
+    others, else the first."""
+    if one.target != other.target:
+        return f"A is for {one.target}, B for {other.target}"
+    differing = [name for name, value in one.switches.items() if value != other[name]]
+    if not differing:
+        return ""
+    name = next((each for each in differing if switches()[each].sets), differing[0])
+    both = f"`--set {name}={one[name]}` is for both"
+    return f"switch {name} is {one[name]} in A and {other[name]} in B; {both}"
 
 
 def prove_each(
@@ -287,7 +301,7 @@ def _together(
         both = launch(values[-1])
     except UsageError:
         return {}, set()
-    if both[0].program.profile != both[1].program.profile:
+    if _otherwise(*(one.program.profile for one in both)):
         return {}, set()
     if not all(can_share(one, list(values[0])) for one in both):
         return {}, set()

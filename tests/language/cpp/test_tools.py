@@ -12,6 +12,7 @@ import pytest
 import ptosim
 from ptosim.ground.diagnostics.model import UnsupportedError
 from ptosim.ground.errors import UsageError
+from ptosim.language.syntax.printer import print_module
 from ptosim.tools.lsp.document import Document, Settings
 from ptosim.tools.lsp.hover import hover
 from ptosim.tools.lsp.names import CppNames
@@ -321,3 +322,25 @@ def test_a_launch_of_no_number_of_blocks_is_refused(blocks: float, why: str) -> 
     program = ptosim.load(text, target="a5", entry="go")
     with pytest.raises(UsageError, match=why):
         program.run({"a": _A, "o": np.zeros_like(_A), "n": blocks})
+
+
+def test_a_proof_beside_a_text_says_which_switch_differs(tmp_path: Path) -> None:
+    """C++ calls the library, a text of PTO is expanded by the assembler: with one meaning for both,
+    a kernel and its printed form are proven."""
+    from ptosim.tools.search.prove import Launched, prove
+
+    (tmp_path / "k.cpp").write_text(_TEXT)
+    kernel = ptosim.load(tmp_path / "k.cpp", target="a5")
+    (tmp_path / "k.pto").write_text(print_module(kernel.front.module))
+
+    def verdict(**options) -> tuple[str, str]:
+        first = ptosim.load(tmp_path / "k.cpp", target="a5", **options)
+        other = ptosim.load(tmp_path / "k.pto", target="a5", level=3, sync="manual", **options)
+        proof = prove(Launched(first, None, {}), Launched(other, None, {}))
+        return proof.verdict, proof.why
+
+    assert verdict() == (
+        "refused",
+        "switch lowering is library in A and expansion in B; `--set lowering=library` is for both",
+    )
+    assert verdict(switches={"lowering": "library"})[0] == "equal"
