@@ -16,6 +16,7 @@ from ptosim.ground.limits import current, size_text
 
 _LONGEST = 200
 """Bytes of a file's name in that of its temporary file; a name has 255."""
+_AT_ONCE = 1 << 20
 
 
 def read_text(path: Path) -> str:
@@ -70,12 +71,14 @@ def refuse_device(path: Path) -> None:
 
 def _bounded(stream: BinaryIO, name: str) -> bytes:
     most = current().file_size
-    data = stream.read(most + 1)
+    data = bytearray()  # grows with what comes: a read of `most` bytes would ask for all of them
+    while len(data) <= most and (piece := stream.read(min(most + 1 - len(data), _AT_ONCE))):
+        data += piece
     if len(data) > most:
         raise UsageError(
             f"{name} is larger than {size_text(most)}", help="raise --max-file if it is meant"
         )
-    return data
+    return bytes(data)
 
 
 def is_file(path: Path) -> bool:

@@ -14,6 +14,7 @@ import pytest
 
 import ptosim
 from ptosim.ground.errors import UsageError
+from ptosim.ground.files import read_input
 from ptosim.ground.limits import Limits, within
 from ptosim.ground.source import in_json, in_program, visible, visible_line
 from ptosim.views.frames import Mark, excerpt
@@ -193,6 +194,23 @@ def test_a_file_beyond_the_limit(cli, tmp_path) -> None:
     assert (outcome.code, "larger than 100 bytes" in outcome.err) == (2, True)
     assert "--max-file" in outcome.err
     assert cli("check", path, "--max-file", "1M").code == 0
+
+
+def test_a_file_is_asked_for_in_pieces() -> None:
+    """A read of the limit's 256 MB would have all of them set aside for a file of ten lines."""
+    asked = []
+
+    class Stream(io.BytesIO):
+        def read(self, size: int | None = -1, /) -> bytes:
+            asked.append(size)
+            return super().read(size)
+
+    content = bytes(range(256)) * 10_000
+    with within(Limits(file=len(content))):
+        assert read_input(Stream(content)) == content
+        with pytest.raises(UsageError, match="larger than"):
+            read_input(Stream(content + b"x"))
+    assert max(size or 0 for size in asked) <= 1 << 20
 
 
 TEMPLATES = (
