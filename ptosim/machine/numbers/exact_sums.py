@@ -4,15 +4,17 @@ Factors are f64 values whose products are exact in f64 (all types of the cube: f
 block scales included), far from the limits of its exponent.
 
 BLAS gives a product in some order of sums, which is off by at most (k - 1) u times the sum of
-magnitudes (u = 2^-53), and that sum is at most |row| |column| (Cauchy and Schwarz). Where all of
-that interval rounds to one f32, it is the exact sum's. Of the elements that stay open, a few are
-summed one by one; where there are many, factors are cut into slices of so few bits that BLAS makes
-exact products of them (Ozaki, Ogita, Oishi and Rump 2012), and these are added as pairs of f64."""
+magnitudes (u = 2^-53), and that sum is at most |row| |column| (Cauchy and Schwarz). Where all
+of that interval rounds to one f32, it is the exact sum's. Of the elements that stay open, a few are
+added in short pieces, which are off by less, then summed one by one; where there are many, factors
+are cut into slices of so few bits that BLAS makes exact products of them (Ozaki, Ogita, Oishi and
+Rump 2012), and these are added as pairs of f64."""
 
 from __future__ import annotations
 
 import math
 import os
+from collections.abc import Iterator
 from functools import cache
 from typing import Any
 
@@ -213,6 +215,8 @@ def _close(
     wide: np.ndarray,
 ) -> None:
     """Put exact sums where `wide` leaves elements of the result open."""
+    if wide.size >> 13 < np.count_nonzero(wide) <= wide.size >> 8:
+        _by_pieces(left, right, lengths, result, wide)
     if np.count_nonzero(wide) <= max(1, wide.size >> 11):
         return _one_by_one(left, right, result, wide)
     _of_whole_numbers(left, right, total, lengths, result, wide)
@@ -271,15 +275,45 @@ def _by_magnitudes(
 
 
 def _one_by_one(left: np.ndarray, right: np.ndarray, result: np.ndarray, which: np.ndarray) -> None:
-    rows, columns = np.nonzero(which)
-    step = max(8 * _AT_ONCE // left.shape[1], 1)
-    for at in range(0, len(rows), step):
-        i, j = rows[at : at + step], columns[at : at + step]
-        products = left[i] * right.T[j]
+    for i, j, one, other in _pairs(left, right, which):
+        products = one * other.T
         made, still = _certain(*_by_halves(products))
         if still.any():
             made[still] = [_with_fractions(line) for line in products[still].tolist()]
         result[i, j] = made
+
+
+Pair = tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]
+
+
+def _pairs(left: np.ndarray, right: np.ndarray, which: np.ndarray) -> Iterator[Pair]:
+    """Where elements are, some at a time, and what they are sums of: rows [elements, k] of left and
+    columns [k, elements] of right. Neighbours in a row of right are read together."""
+    rows, columns = np.divmod(np.flatnonzero(which), which.shape[1])
+    order = np.argsort(columns, kind="stable")
+    step = max(4 * _AT_ONCE // left.shape[1], 1)
+    for at in range(0, len(order), step):
+        i, j = rows[order[at : at + step]], columns[order[at : at + step]]
+        yield i, j, left[i], np.take(right, j, axis=1)
+
+
+def _by_pieces(
+    left: np.ndarray, right: np.ndarray, lengths: Lengths, result: np.ndarray, wide: np.ndarray
+) -> None:
+    """Close what sums of the sums of short pieces close: in them a product goes through fewer
+    additions than k, so that they are off by less."""
+    k = left.shape[1]
+    size = math.isqrt(k)
+    pieces = [slice(at, at + size) for at in range(0, k, size)]
+    for i, j, one, other in _pairs(left, right, wide):
+        total = np.zeros(len(i))
+        for piece in pieces:
+            total += np.einsum("ik,ki->i", one[:, piece], other[piece])
+        off = _part(size + len(pieces)) * lengths[0][i] * lengths[1][j]
+        ends = np.empty((2, len(i)), np.float32)
+        still = _ends(total, off, *ends)
+        result[i[~still], j[~still]] = ends[1][~still]
+        wide[i, j] = still
 
 
 def _by_halves(terms: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
