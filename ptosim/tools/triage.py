@@ -38,6 +38,7 @@ from ptosim.tools.triage_numbers import (
     given_twice,
     is_close,
     is_near,
+    is_tie,
     moved,
     narrower,
     others,
@@ -300,8 +301,8 @@ class _Case:
         near = is_near(array, reference) & is_near(value, reference)
         if value.dtype.kind in "iu":
             halves = np.abs(reference - np.floor(reference) - 0.5)
-            near &= (halves > 0) & (halves <= SLACK * np.maximum(np.abs(reference), 1.0))
-        return near
+            return near & (halves > 0) & (halves <= SLACK * np.maximum(np.abs(reference), 1.0))
+        return near & ~is_tie(array, value, reference)
 
     def _kernel_is_wrong(self, name: str, array: np.ndarray, wrong: np.ndarray) -> Group | None:
         fault = self._fault()
@@ -426,14 +427,17 @@ class _Case:
             for axis in sorted({given.ndim - 1, max(given.ndim - 2, 0)}, reverse=True):
                 size = given.shape[axis] if given.ndim else 0
                 for count in counts_of(size):
-                    if self._is_without(name, array, wrong, source, axis, count):
+                    told = self._without(name, array, wrong, source, axis, count)
+                    if told is not None:
                         what = "columns" if axis == given.ndim - 1 else "rows"
-                        return f"it is what the first {count} of {size} {what} of %{source} give"
+                        whole = f"the first {count} of {size} {what} of %{source} give{told}"
+                        return f"it is what {whole}"
         return ""
 
-    def _is_without(
+    def _without(
         self, name: str, array: np.ndarray, wrong: np.ndarray, source: str, axis: int, count: int
-    ) -> bool:
+    ) -> str | None:
+        """'' if part of an input gives the golden; what it is multiplied by, if a mean of less."""
         given = self.bands.outputs[source].value
         for neutral in (0.0, -np.inf) if given.dtype.kind not in "iu" else (0,):
             part = given.copy()
@@ -444,10 +448,16 @@ class _Case:
             if not found or name not in found:
                 continue
             here = wrong & unaffected(wrong.shape, given.shape, axis, count)
-            changed = found[name] != self.bands.outputs[name].value
-            if changed[here].any() and is_close(found[name][here], array[here]):
-                return True
-        return False
+            if not (found[name] != self.bands.outputs[name].value)[here].any():
+                continue
+            if is_close(found[name][here], array[here]):
+                return ""
+            size = given.shape[axis]
+            if neutral == 0.0 and array.dtype.kind not in "iu":
+                mean = (found[name][here].astype(np.float64) * size / count).astype(array.dtype)
+                if is_close(mean, array[here]):
+                    return f", times {size}/{count}"
+        return None
 
     def _by_another_input(self, name: str, array: np.ndarray) -> str:
         """An input that is transposed, is off by a row or a column, or has been rounded."""
@@ -465,19 +475,17 @@ class _Case:
         reference, value = self._reference(name), self.bands.outputs[name].value
         if reference is None or not has_numbers(value.dtype):
             return ""
+        step, exact = step_of(reference, value.dtype)[wrong], reference[wrong]
+        given, own = (each.astype(np.float64)[wrong] for each in (array, value))
+        far, same = np.abs(given - exact), np.abs(own - exact)
         if value.dtype.kind in "iu":
-            exact, given = reference[wrong], array.astype(np.float64)[wrong]
-            if not (np.abs(given - exact) <= 1.0 + SLACK * np.abs(exact)).all():
-                return ""
-            for told, function in ROUNDINGS:
-                if (function(exact) == given).all():
-                    return f"it is rounded {told}"
-            return "it is rounded in another way"
-        step = step_of(reference, value.dtype)[wrong]
-        far = np.abs(array.astype(np.float64) - reference)[wrong]
-        same = np.abs(value.astype(np.float64) - reference)[wrong]
-        is_next = (far <= 1.01 * step) & (same <= 0.51 * step)
-        return "it is rounded in another way" if is_next.all() else ""
+            is_next = far <= 1.0 + SLACK * np.abs(exact)
+        else:
+            is_next = (far <= 1.01 * step) & (same <= 0.51 * step)
+        if not is_next.all():
+            return ""
+        way = next((told for told, f in ROUNDINGS if (f(exact / step) * step == given).all()), "")
+        return f"it is rounded {way or 'in another way'}"
 
 
 def _line(found: Diagnostic) -> int | None:

@@ -82,6 +82,13 @@ def is_near(array: np.ndarray, reference: np.ndarray) -> np.ndarray:
     return near | (wide == reference) | (np.isnan(wide) & np.isnan(reference))
 
 
+def is_tie(one: np.ndarray, other: np.ndarray, reference: np.ndarray) -> np.ndarray:
+    """Where a reference is half way between two others: how it is rounded decides."""
+    with np.errstate(all="ignore"):
+        above, below = (each.astype(np.float64) - reference for each in (one, other))
+        return (above == -below) & (above != 0)
+
+
 def others(part: np.ndarray) -> np.ndarray:
     if part.dtype.kind in "iu":
         return part ^ np.array(1, part.dtype)

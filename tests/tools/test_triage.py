@@ -74,6 +74,10 @@ def test_a_sum_over_448_of_512_columns_is_a_wrong_golden(folder) -> None:
     assert (group.verdict, group.op) == ("golden", "pto.trowsum")
     assert "first 448 of 512 columns of %x" in group.why
     assert found.exit_code == 1
+    found = triage(saved(folder, mean()), {"x": x, "y": means(x, 448) * np.float32(512 / 448)})
+    (group,) = [g for g in found.groups if g.verdict != "order"]
+    assert (group.verdict, group.op) == ("golden", "pto.trowsum")
+    assert group.why == "it is what the first 448 of 512 columns of %x give, times 512/448"
 
 
 def quantising() -> Kernel:
@@ -94,6 +98,33 @@ def test_another_rounding_is_a_wrong_golden(folder) -> None:
     assert (group.verdict, group.op) == ("golden", "pto.tcvt")
     assert group.why == "it is rounded half away from zero"
     assert group.count == int((golden != np.rint(x)).sum())
+
+
+@pytest.mark.parametrize("way", ["half away from zero", "towards zero", "up"])
+def test_another_rounding_to_a_float_is_a_wrong_golden(folder, way) -> None:
+    """Values half way between two of bf16, and, with other ways than halves, any; nothing is summed,
+    so that no order explains it."""
+    k = Kernel("a2a3")
+    t, q = k.tile("t", "f32", ROWS, 64), k.tile("u", "bf16", ROWS, 64)
+    k.load("x", t)
+    k.op("pto.tcvt", [t], [q], "rmode = #pto<round_mode CAST_RINT>")
+    k.store(q, "q")
+    high = rows()[:, :64].view(np.uint32) & np.uint32(0xFFFF0000)
+    low = np.random.default_rng(2).choice(
+        np.array([0, 0x8000, 0x2345, 0xE777], np.uint32), high.shape
+    )
+    x = (high | (0 if way.startswith("half") else low)).view(np.float32)
+    if way.startswith("half"):
+        x = (high | np.uint32(0x8000)).view(np.float32)
+    up = {
+        "half away from zero": True,
+        "towards zero": False,
+        "up": (x > 0) & (x.view(np.uint32) != high),
+    }
+    golden = ((x.view(np.uint32) >> 16) + np.where(up[way], 1, 0)).astype(np.uint16)
+    found = triage(saved(folder, k), {"x": x, "q": golden.view(ml_dtypes.bfloat16)})
+    (group,) = found.groups
+    assert (group.verdict, group.op, group.why) == ("golden", "pto.tcvt", f"it is rounded {way}")
 
 
 def scaled() -> Kernel:
