@@ -40,12 +40,16 @@ class _Differs(Exception):
     """Blocks may differ; the text says where."""
 
 
-def difference(functions: Sequence[Function], *, by_data: bool) -> str | None:
+def difference(
+    functions: Sequence[Function], *, by_data: bool, counts: list[Operation] | None = None
+) -> str | None:
     """Return why blocks may differ, or None: they do the same. `functions` are all that a block
-    executes; `by_data`: data order its operations, global memory among them."""
+    executes; `by_data`: data order its operations, global memory among them. `counts` takes the
+    loops of which the block decides how often they run: then None says that blocks in which each of
+    these has as many rounds do the same."""
     try:
         for function in functions:
-            _Follow(function, by_data=by_data, is_alone=len(functions) == 1).run()
+            _Follow(function, counts, by_data=by_data, is_alone=len(functions) == 1).run()
     except _Differs as found:
         return str(found)
     return None
@@ -55,8 +59,15 @@ class _Follow:
     """What the block decides of each value of a function. Values that a loop carries are followed
     until nothing changes."""
 
-    def __init__(self, function: Function, *, by_data: bool, is_alone: bool) -> None:
-        self.function = function
+    def __init__(
+        self,
+        function: Function,
+        counts: list[Operation] | None = None,
+        *,
+        by_data: bool,
+        is_alone: bool,
+    ) -> None:
+        self.function, self.counts = function, counts
         self.by_data = by_data
         self.is_alone = is_alone  # no other function of the block calls it
         self.forms: dict[int, Form] = {}
@@ -177,7 +188,9 @@ class _Follow:
         """A loop of as many rounds in every block; its counter begins where the block says."""
         lower, upper, step = (_operand(op, name) for name in ("lower", "upper", "step"))
         if self.of(lower) != self.of(upper) or self.of(step):
-            raise _Differs(f"the block decides how often '{op.name}' runs")
+            if self.counts is None or self.of(step):
+                raise _Differs(f"the block decides how often '{op.name}' runs")
+            self.counts.append(op)
         values = op.regions[0].blocks[0].values
         if values:
             self.forms[id(values[0])] = self.of(lower)

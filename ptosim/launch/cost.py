@@ -26,7 +26,7 @@ from ptosim.language.frontend import Front
 from ptosim.language.same_blocks import difference
 from ptosim.launch.launch import Extent, Launch
 from ptosim.launch.prepared import Args, Prepared, RunOptions, prepare
-from ptosim.launch.timing import all_blocks, bridge_of, in_waves, report_of
+from ptosim.launch.timing import all_blocks, blocks_alike, bridge_of, in_waves, report_of
 from ptosim.launch.unknown_binding import RunShapeBinding, ShapeBinding
 from ptosim.machine.affine import NeedsValue
 from ptosim.machine.core import Core
@@ -206,8 +206,13 @@ class Estimate:
             model.in_step = InStep(model.pools, ends, len(model.cores))
         engine = launch.begin(timing=timing, domain=domain)
         in_waves(engine, self.blocks)
+        alike: dict[int, int] = {}
         if steady:
             domain.watch_loops(engine)
+            if domain.loops is not None:  # no core waits for one of another block
+                alike = blocks_alike(self.prepared, engine, self.blocks)
+        for core in alike:
+            engine.machine.cores[core].halted = True
         limit = self.options.most_instructions
         tried = limit if most is None or not model.shares else min(limit, most)
         try:
@@ -219,6 +224,9 @@ class Estimate:
         except (Forgotten, NotFollowed) as problem:
             launch, _ = self._timed(steady=False)
             return launch, {0: str(problem)}
+        for core, one in alike.items():
+            model.cores[core].do_as(model.cores[one])
+            engine.executed += domain.executed[one]
         return launch, domain.in_full
 
 

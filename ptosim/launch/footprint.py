@@ -13,6 +13,7 @@ box: what came in since took the place of any line, so ever less of a box is lef
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from functools import partial
 from math import exp, inf, prod
 from typing import Any
 
@@ -41,6 +42,26 @@ def footprint_of(
 ) -> Footprint:
     """Return what a launch touches that was executed on some cores."""
     return _Launch(report, program, cores, functions).footprint()
+
+
+def number_of(value: Value, *, program: Any, cores: Sequence[Core], blocks: int) -> Any:
+    """Return a number that the launch tells: an argument, how many blocks or halves there are."""
+    op = value.owner
+    if op is not None and op.has("tells_core"):
+        word = op.name.rpartition(".")[2]
+        if word == "get_block_num":
+            return blocks
+        slot = SLOT_BLOCK_NUM + 1 if word == "get_subblock_num" else SLOT_SUBBLOCK
+    else:
+        found = program.slots.get(value)
+        if found is None:
+            return None
+        slot = found
+    for core in cores:
+        number = now(core.slots[slot]) if slot < len(core.slots) else None
+        if number.__class__ is int:
+            return number
+    return None
 
 
 @dataclass(slots=True, eq=False)
@@ -97,29 +118,12 @@ class _Launch:
         hbm, self.l2 = (self.table.rows.get(name) for name in ("machine.hbm", "machine.l2"))
         self.granule = int(hbm.get("granule", 1)) if hbm is not None else 1
         functions = list(functions)
-        self.numbers = Numbers(self._value, self.blocks, functions)
+        told = partial(number_of, program=program, cores=cores, blocks=self.blocks)
+        self.numbers = Numbers(told, self.blocks, functions)
         self.roots: dict[int, Value] = {}
         for function in functions:
             self.roots.update(roots_of(function.ops))
         self.uses = self._uses()
-
-    def _value(self, value: Value) -> Any:
-        op = value.owner
-        if op is not None and op.has("tells_core"):
-            word = op.name.rpartition(".")[2]
-            if word == "get_block_num":
-                return self.blocks
-            slot = SLOT_BLOCK_NUM + 1 if word == "get_subblock_num" else SLOT_SUBBLOCK
-        else:
-            found = self.program.slots.get(value)
-            if found is None:
-                return None
-            slot = found
-        for core in self.cores:
-            number = now(core.slots[slot]) if slot < len(core.slots) else None
-            if number.__class__ is int:
-                return number
-        return None
 
     def _uses(self) -> list[_Use]:
         found: dict[tuple[int, str], _Use] = {}

@@ -5,13 +5,19 @@ from __future__ import annotations
 from copy import copy
 from functools import partial
 
+import numpy as np
+
 from ptosim.engine.core.bound import DecodedProgram
 from ptosim.engine.core.engine import Engine
 from ptosim.engine.timed.timing_bridge import TimingBridge
 from ptosim.engine.timed.timing_bridge import bridge_of as engine_bridge
+from ptosim.ground.ir.core import Operation
 from ptosim.ground.isa.costs import CostTable, cost_table
 from ptosim.ground.isa.targets import machine as machine_of
-from ptosim.launch.footprint import footprint_of
+from ptosim.language.same_blocks import difference
+from ptosim.language.toolchains import BLOCK
+from ptosim.launch.footprint import footprint_of, number_of
+from ptosim.launch.intervals import Numbers, is_one
 from ptosim.launch.prepared import Prepared, RunOptions
 from ptosim.machine.core import Core, Machine
 from ptosim.time.chip import Blocks, at_once
@@ -58,6 +64,35 @@ def in_waves(engine: Engine, blocks: Blocks) -> None:
     """Let the blocks of a launch run as many at a time as the chip has room for."""
     if blocks.timed > blocks.at_once:
         engine_bridge(engine).in_waves(blocks.at_once)
+
+
+def blocks_alike(prepared: Prepared, engine: Engine, blocks: Blocks) -> dict[int, int]:
+    """Return the cores that do what one of an earlier block does, with that one: blocks of one core
+    that run at the same time and differ in nothing but in how often loops run, in blocks where each
+    of these runs as often."""
+    loops: list[Operation] = []
+    cores = engine.machine.cores
+    is_simple = len(cores) == blocks.count == blocks.timed <= blocks.at_once
+    functions = prepared.functions
+    if not is_simple or difference(functions, by_data=prepared.is_ordered, counts=loops):
+        return {}
+    told = partial(number_of, program=engine.program, cores=cores, blocks=blocks.count)
+    numbers = Numbers(told, blocks.count, functions)
+    every = np.arange(blocks.count, dtype=np.int64)
+    numbers.pin({BLOCK: (every, every)})
+    rounds = []
+    for loop in dict.fromkeys(loops):
+        ends = [numbers.operand(loop.bound.get(name)) for name in ("lower", "upper", "step")]
+        if any(end is None or not is_one(end) for end in ends):
+            return {}
+        lower, upper, step = (np.broadcast_to(end[0], every.shape) for end in ends if end)
+        if np.any(step <= 0):
+            return {}
+        rounds.append(np.maximum(-((lower - upper) // step), 0))
+    first: dict[tuple[int, ...], int] = {}
+    counts = zip(*(each.tolist() for each in rounds), strict=True) if rounds else ()
+    found = {b: first.setdefault(count, b) for b, count in enumerate(counts)}
+    return {b: one for b, one in found.items() if one != b}
 
 
 def _as_it_is(core: Core) -> Core:

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
+from typing import Any
 
 import numpy as np
 import pytest
 
 import ptosim
+from ptosim.engine.timed.shapes import Shapes
 from ptosim.language.same_blocks import difference
 from ptosim.launch import cost
 from ptosim.time.chip import Blocks, at_once
@@ -245,6 +248,59 @@ def test_blocks_that_do_the_same_for_longer_leave_out_rounds(
     assert not quick.in_full
     same(quick, full)
     assert any("shared bandwidth" in use.stalls for use in quick.pipes)
+
+
+@pytest.mark.parametrize(
+    ("tiles", "blocks"), [(12 * 80 + 7, 12), (900, 9), (5, 9), (3 * 200 + 2, 3)]
+)
+def test_blocks_of_as_many_rounds_are_executed_once(
+    monkeypatch: pytest.MonkeyPatch, tiles: int, blocks: int
+) -> None:
+    """A launch whose blocks differ only in trip counts times each different count once; what is told
+    is what executing each block tells."""
+    monkeypatch.setattr(cost, "SHORT", 50)
+    runs: list[Counter[int]] = []
+    execute = Shapes.execute
+
+    def executed(domain: Shapes, *rest: Any) -> bool:
+        if domain.executed not in runs and domain.loops is not None:
+            runs.append(domain.executed)
+        return execute(domain, *rest)
+
+    monkeypatch.setattr(Shapes, "execute", executed)
+    args = {"tiles": tiles, "columns": 7}
+    what_if = {"bandwidth": 240, "machine.write_total.gib_per_second": 240}
+    made = ptosim.load(IN_STEP, sync="manual", level=3)
+    quick = made.cost(args=args, block_num=blocks, what_if=what_if)
+    counts = [len(range(block, tiles, blocks)) for block in range(blocks)]
+    assert {frozenset(run) for run in runs} == {frozenset(map(counts.index, counts))}
+    runs.clear()
+    monkeypatch.setattr(cost, "blocks_alike", lambda *_: {})
+    full = made.cost(args=args, block_num=blocks, what_if=what_if)
+    assert {frozenset(run) for run in runs} == {frozenset(range(blocks))}
+    same(quick, full)
+    assert quick.to_dict() == full.to_dict()
+    assert quick.repeats == full.repeats
+    assert [c.conduct() for c in quick.model.cores] == [c.conduct() for c in full.model.cores]
+
+
+def test_blocks_whose_rounds_the_counter_of_another_loop_decides_are_all_executed() -> None:
+    """Block b goes through b rounds in its first round, 2b in the second: how many in all is not
+    asked for."""
+    inner = """    %many = arith.muli %i, %id : index
+    scf.for %k = %c0 to %many step %c1 {
+      pto.texp ins(%t : !pto.tile_buf<vec, 8x512xf32>) outs(%t : !pto.tile_buf<vec, 8x512xf32>)
+    }
+"""
+    text = IN_STEP.replace("    %r = arith.divui", inner + "    %r = arith.divui")
+    made = ptosim.load(text, sync="manual", level=3)
+    args = {"tiles": 12, "columns": 7}
+    quick, full = (
+        made.cost(args=args, block_num=6, what_if={"bandwidth": 1e6}, steady=steady)
+        for steady in (True, False)
+    )
+    same(quick, full)
+    assert len({use.operations for use in quick.pipes if use.pipe == "V"}) > 2
 
 
 def test_blocks_that_are_not_in_step_share_bandwidth_round_by_round(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import Any
 
 from ptosim.engine.core.binder import Numbers, execute
@@ -20,7 +21,7 @@ from ptosim.ops.sync.fifo import counted
 
 class Shapes(Unknowns):
     """Control flow and synchronisation are executed, everything is timed. `in_full` are lines of
-    long loops that were executed round by round, and why."""
+    long loops that were executed round by round, and why; `executed` what each core did."""
 
     has_regions = False
 
@@ -28,6 +29,7 @@ class Shapes(Unknowns):
         super().__init__()
         self._by_form: dict[tuple[Any, ...], Bound] = {}
         self.in_full: dict[int, str] = {}
+        self.executed: Counter[int] = Counter()
 
     def watch_loops(self, engine: Host) -> None:
         """From the start on execute one period of loops that repeat. Where transfers compete in any
@@ -41,7 +43,8 @@ class Shapes(Unknowns):
     def execute(self, engine: Host, core: Core, limit: int) -> bool:
         """As with values; an unknown value stops the loop where it is needed, and so does the head
         of a loop that is to be looked at."""
-        end = engine.executed + limit
+        begun = engine.executed
+        end = begun + limit
         if self.loops is not None:
             self.loops.enter(core)
         while not core.halted and core.stalled is None and core.pc >= 0 and engine.executed < end:
@@ -58,6 +61,7 @@ class Shapes(Unknowns):
                 engine.issued -= 1
                 assert self.loops is not None
                 self.loops.visit(core)
+        self.executed[core.index] += engine.executed - begun
         return not core.halted and core.stalled is None and core.pc >= 0
 
     def _pass_by(self, engine: Host, core: Core, need: NeedsValue) -> None:

@@ -63,6 +63,11 @@ class Repeat:
             yield from repeat.tree()
         yield self
 
+    def apart(self, by: int) -> Repeat:
+        """Return the same period of a core that repeats by itself."""
+        jump = self.jump + by if self.jump > NO_LOOP else self.jump
+        return replace(self, jump=jump, inner=tuple(each.apart(by) for each in self.inner))
+
     def is_like(self, other: Repeat, further: int) -> bool:
         """True if another one is the same so many places further on."""
         return (
