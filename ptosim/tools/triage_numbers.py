@@ -119,13 +119,18 @@ def unaffected(
 
 def given_twice(array: np.ndarray, value: np.ndarray) -> str:
     """A row of the golden that has a number twice where the program's has each once, in an array
-    that is right elsewhere."""
-    if array.ndim == 0 or not has_numbers(array.dtype) or same(array, value).mean() < 0.75:
+    that is right elsewhere, or with those after it one further."""
+    if array.ndim == 0 or not has_numbers(array.dtype):
         return ""
-    rows = array.reshape(-1, array.shape[-1])
+    is_right, rows = same(array, value).mean() >= 0.75, array.reshape(-1, array.shape[-1])
     for number, (row, own) in enumerate(zip(rows, value.reshape(rows.shape), strict=True)):
-        found, counts = np.unique(row.astype(np.float64), return_counts=True)
-        if len(np.unique(own)) == len(own) and (counts > 1).any():
+        found, first, counts = np.unique(
+            row.astype(np.float64), return_index=True, return_counts=True
+        )
+        once = row[np.sort(first)]
+        if len(once) == len(row) or len(np.unique(own)) < len(own):
+            continue
+        if is_right or same(once, own[: len(once)]).all():
             return f"row {number} has {found[counts > 1][0]:g} twice, the program each once"
     return ""
 

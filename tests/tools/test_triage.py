@@ -11,6 +11,7 @@ import pytest
 
 from ptosim.launch.compare import Choices
 from ptosim.tools.triage import triage
+from ptosim.tools.triage_numbers import given_twice
 from tests.support.text import Kernel, date_of
 
 ROWS, COLUMNS = 16, 512
@@ -174,6 +175,15 @@ def test_a_key_given_twice_is_a_wrong_golden(folder) -> None:
     assert (group.verdict, group.output, group.count) == ("golden", "indices", 1)
     assert group.element == "indices[0, 7]"
     assert "twice" in group.why
+
+
+def test_a_key_given_twice_moves_those_after_it() -> None:
+    own = np.random.default_rng(0).permutation(64).reshape(2, 32)
+    golden = own.copy()
+    golden[1, 8:] = own[1, 7:-1]
+    assert given_twice(golden, own) == f"row 1 has {own[1, 7]} twice, the program each once"
+    golden[1, 20:22] = golden[1, 21:19:-1]  # in another order, too: something else
+    assert given_twice(golden, own) == ""
 
 
 def test_a_kernel_that_loses_digits(folder) -> None:
