@@ -200,12 +200,8 @@ def _run(options: argparse.Namespace, terminal: Terminal) -> int:
     launching.switches(options.set)
     chosen = selection(options.select, options.ignore)
     read, unreadable = _read(options, chosen, terminal)
-    wanted = [
-        (source, t, entry)
-        for name, source in read
-        for t in _targets(name, options)
-        for entry in _entries(source, t, options)
-    ]
+    wanted, without_extra = _wanted(read, options, terminal)
+    unreadable += without_extra
     reports: list[_File] = []
     try:
         with terminal.busy("checking", len(wanted), "programs") as progress:
@@ -252,6 +248,30 @@ def _read(
                     source = fixing.fix(name, source, check, terminal, options)
             read.append((name, source))
     return read, unreadable
+
+
+def _wanted(
+    read: Sequence[tuple[str, Source]], options: argparse.Namespace, terminal: Terminal
+) -> tuple[list[_Wanted], int]:
+    """Return what is checked, and how many files are left out: those in C++ where the packages that
+    read it are not installed, and others are there. Raises UsageError if none is left."""
+    wanted: list[_Wanted] = []
+    left_out: list[str] = []
+    why: UsageError | None = None
+    for name, source in read:
+        try:
+            for t in _targets(name, options):
+                wanted += [(source, t, entry) for entry in _entries(source, t, options)]
+        except UsageError as problem:
+            if not source.is_cpp:
+                raise
+            why = problem
+            left_out.append(source.label)
+    if why is not None and not wanted:
+        raise why
+    if why is not None:
+        terminal.error(f"{why}; not checked: {', '.join(left_out)}", why.help)
+    return wanted, len(left_out)
 
 
 def _refuse_contradictions(options: argparse.Namespace) -> None:

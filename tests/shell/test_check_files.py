@@ -124,3 +124,24 @@ def test_a_check_of_the_text_alone_does_without_numpy() -> None:
         "sys.exit('numpy' in sys.modules)"
     )
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+def test_programs_are_checked_beside_kernels_whose_extra_is_missing(
+    cli, folder, monkeypatch
+) -> None:
+    """One line says what brings the extra, and which files wait for it; alone such a file is the
+    same mistake."""
+    for package in ("pcpp", "tree_sitter", "tree_sitter_cpp"):
+        monkeypatch.setitem(sys.modules, package, None)
+    (folder / "b.pto").write_text(GOOD, encoding="utf-8")
+    for name in ("k.cpp", "l.cpp"):
+        (folder / name).write_text("__global__ AICORE void k(__gm__ float *y) { y[0] = 1; }\n")
+    outcome = cli("check", ".")
+    heads = [line.split(" · ")[1] for line in outcome.out.splitlines() if " · " in line]
+    assert (outcome.code, heads) == (2, ["b.pto", "deep/er/a.pto"])
+    assert outcome.err.count("error:") == 1
+    assert "not checked: k.cpp, l.cpp" in outcome.err
+    assert "pip install 'ptosim[cpp]'" in outcome.err
+    outcome = cli("check", "k.cpp")
+    assert (outcome.code, outcome.out) == (2, "")
+    assert "kernels in C++ need an extra" in outcome.err

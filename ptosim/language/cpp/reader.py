@@ -101,14 +101,14 @@ def several(source: Source, arch: str, defines: Mapping[str, str] | None = None)
     """Return the entries of a file that has more than one, none of which is meant before the
     others; an empty list for every other file. Raises UsageError if the extra is not installed."""
     core = "vector" if asks_core(source) else None
-    found: list[str] = []
     try:
         file = _File(source, arch, core, defines)
-        found = entries_of(file)
-        if len(found) > 1:
-            chosen(file, None)
     except (CppError, RecursionError):
         return []
+    found = entries_of(file)
+    try:
+        if len(found) > 1:
+            chosen(file, None)
     except UsageError:
         return found  # none is chosen of several
     return []
