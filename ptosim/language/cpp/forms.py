@@ -36,6 +36,12 @@ def raw() -> frozenset[str]:
     return frozenset(table()["raw"]["words"].split())
 
 
+def refusal(word: str) -> tuple[str, str] | None:
+    """Return why a name of another interface is not read, and what to do; None for other names."""
+    patterns = table()["refused"].items()
+    return next((tuple(why) for name, why in patterns if re.fullmatch(name, word)), None)
+
+
 def row_of(word: str) -> OpDef | None:
     """Return the row of an instruction by its C++ name, None if there is none."""
     name = table()["names"].get(word)

@@ -15,7 +15,16 @@ from ptosim.language.cpp.communication import (
     tiles_of,
 )
 from ptosim.language.cpp.declared import text
-from ptosim.language.cpp.forms import Matched, attribute, match, raw, row_of, silent, table
+from ptosim.language.cpp.forms import (
+    Matched,
+    attribute,
+    match,
+    raw,
+    refusal,
+    row_of,
+    silent,
+    table,
+)
 from ptosim.language.cpp.kinds import (
     BOOL,
     INT,
@@ -97,12 +106,9 @@ class Instructions(Sync):
     def _unknown(self, word: str, node: Any) -> Any:
         if self.host:
             return number(0, LONG)
-        raise refused(
-            node,
-            word,
-            "nothing of that name is known here",
-            "headers are not read but those beside the file: put its definition there",
-        )
+        why = "nothing of that name is known here"
+        cure = "headers are not read but those beside the file: put its definition there"
+        raise refused(node, word, *(refusal(word) or (why, cure)))
 
     def _operand(self, arg: Any, node: Any) -> Any:
         value = self.as_number(self.ev(arg), node)

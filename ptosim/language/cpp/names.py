@@ -16,7 +16,7 @@ from ptosim.language.cpp.declared import (
     struct_name,
     text,
 )
-from ptosim.language.cpp.forms import table
+from ptosim.language.cpp.forms import refusal, table
 from ptosim.language.cpp.kinds import (
     BOOL,
     INT,
@@ -53,9 +53,9 @@ def unknown(node: Any, why: str) -> CppError:
     refused with their reason."""
     whole = text(node)
     for word in re.findall(r"\w+", whole):
-        for pattern, (reason, cure) in table()["refused"].items():
-            if re.fullmatch(pattern, word):
-                return refused(node, whole, reason, cure)
+        found = refusal(word)
+        if found is not None:
+            return refused(node, whole, *found)
     return CppError(node, f"`{whole}`: {why}", "headers are not read but those beside the file")
 
 

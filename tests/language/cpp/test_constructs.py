@@ -134,6 +134,11 @@ _REFUSED = {
     'asm volatile("nop");': "PTO8010",
     "set_vector_mask(-1, -1); set_vector_mask(0, 255);": "PTO8010",
     "try { } catch (...) { }": "PTO8010",
+    "set_ctrl(1ULL << 48);": "PTO8010",  # how what follows saturates
+    "if (get_ctrl() & 1) TMOV(b, a);": "PTO8010",
+    "set_fpc(0);": "PTO8010",
+    "set_padding(0);": "PTO8010",
+    "SetMask(0, 255);": "PTO8010",
     "copy_cbuf_to_ubuf((__ubuf__ void*)0, (__cbuf__ void*)0, 0, 1, 8, 0, 0);": "PTO8010",
     "create_cbuf_matrix((__cbuf__ half*)0, 16, (half)0);": "PTO8010",
     "vadd((__ubuf__ float*)0, (__ubuf__ float*)0, (__ubuf__ float*)0, 1, 1, 1, 1, 8, 8, 8);": "PTO8010",
