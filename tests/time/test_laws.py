@@ -10,7 +10,7 @@ from ptosim.ground.isa.costs import CONFIDENCES, accuracy, cost_entries, cost_ta
 from ptosim.ground.isa.rows import isa
 from ptosim.time.laws.estimate import estimate
 from ptosim.views.manual import pages
-from tests.accuracy import cross, fit_rows, kernels, statistics
+from tests.accuracy import cross, fit_rows, kernel_fit, kernels, statistics
 from tests.accuracy import pages as accuracy_pages
 from tests.accuracy.monotone import TILE_CLASSES, falling
 from tests.accuracy.points import make, tile
@@ -91,6 +91,55 @@ def test_attention_on_few_cores(whole_kernels):
     missing = [k.name for k in few if abs(k.error) > kernels.GOAL_FEW]
     assert set(missing) <= set(kernels.REASONS)
     assert len(missing) <= 1
+
+
+def test_rows_that_miss_their_goal_contradict_other_rows():
+    """A kernel of one published time contradicts another: the same shape, more than 15 % apart. Or a
+    chunk of keys takes longer than on more cores, which ask for more of all that is shared, while on
+    fewer it takes as long as on one: "fewer cores never make a launch faster" turned round."""
+    every = {row.name: row.published for row in (*kernels.every(), *kernels.aside())}
+    for name in kernels.REASONS:
+        shape = name.rpartition(",")[0]
+        twins = [us for other, us in every.items() if other.rpartition(",")[0] == shape]
+        if len(twins) > 1:
+            assert max(twins) > 1.15 * min(twins), name
+            continue
+
+        def chunk(cores: str, long: str, short: str, chunks: int) -> float:
+            ends = (every[f"flash attention {each}, {cores}, 910B2"] for each in (long, short))
+            return (next(ends) - next(ends)) / chunks
+
+        assert name == "flash attention 2048x8192, 16 cores, 910B2"
+        of_16 = chunk("16 cores", "2048x8192", "2048x1024", 28)
+        of_8, of_one = (
+            chunk("8 cores", "1024x4096", "1024x1024", 12),
+            chunk("1 cores", "128x8192", "128x1024", 28),
+        )
+        # 32,768 rows are 256 blocks of 128: 11 rounds of 128 chunks on 24 cores, launch and all.
+        of_24 = every["flash attention 32768x32768, 24 cores, 910B2"] / (11 * 128)
+        assert of_one == pytest.approx(of_8, rel=0.02)
+        assert of_16 > 1.2 * of_24 > 1.2 * of_8
+
+
+def test_one_row_does_not_tell_two_figures():
+    """ "A figure that no row can determine keeps its start": the rate of a core and what a block adds
+    to the launch are two, so where one row of A5 is left the second one is that of A2/A3."""
+
+    def row(family: str, target: str, work: float, blocks: int, gib: float, each: float):
+        def timed(rate: float, part: float):
+            return work * gib / rate * (1 + abs(part - 0.85)), None
+
+        launch = cost_table(target)["machine.launch"]["us"] + each * blocks
+        return kernels.Row("", family, target, work + launch, blocks, timed)  # type: ignore[arg-type]
+
+    old = [
+        row("few", "910B2", us, blocks, 150, 0.3) for us, blocks in ((20, 1), (300, 24), (40, 16))
+    ]
+    one = row("long", "950PR", 300, 32, 140, 0.1)
+    rest = [row("table", "950PR", us, 32, 140, 0.1) for us in (30, 180, 1500)]
+    assert kernel_fit.fitted([*old, one, *rest], "950PR") == (140, 0.85, 0.1)
+    assert kernel_fit.fitted([*old, one, *rest], "950PR", "long") == (140, 0.85, 0.1)
+    assert kernel_fit.fitted([*old, one, *rest], "950PR", "table").per_block == 0.3
 
 
 def test_rows_that_no_fit_saw(whole_kernels):
