@@ -53,6 +53,10 @@ _KNOWN_MATH = {"sqrt": math.sqrt, "sqrtf": math.sqrt, "exp": math.exp, "log2": m
                "expf": math.exp, "powf": math.pow}  # fmt: skip
 
 
+_SURELY = 16
+"""Calls in a row after which a function that calls itself with a pack goes on doing so."""
+
+
 class Calls(Repeats):
     """Following calls."""
 
@@ -231,6 +235,7 @@ class Calls(Repeats):
         """Call a function with values."""
         best, scope, why = None, None, None
         most = -1
+        self.values += len(values)
         for function in overloads.functions:
             try:
                 found = self._fitting(function, targs or [], values, node)
@@ -353,6 +358,7 @@ class Calls(Repeats):
                 f"calls are nested more than {DEEPEST_CALLS:,} deep: recursion",
                 "write a loop",
             )
+        self._refuse_long_way(function, scope, node)
         body = field_of(function.node, "body")
         is_static = has_word(function.node, "constexpr", "consteval") and all(
             map(_is_known, values)
@@ -373,6 +379,21 @@ class Calls(Repeats):
             self.static -= is_static
             self.scope, self.deep = before, deep
             self.calls.pop()
+
+    def _refuse_long_way(self, function: Declared, scope: Scope, node: Any) -> None:
+        """A function that calls itself with the rest of a pack which is longer than calls may be
+        deep: each call would copy what is left, only to end at the limit."""
+        longest = max((len(v) for v in scope.names.values() if isinstance(v, tuple)), default=0)
+        if longest <= DEEPEST_CALLS - len(self.calls) or len(self.calls) < _SURELY:
+            return
+        if all(name.partition("<")[0] == function.name for name, _ in self.calls[-_SURELY:]):
+            raise refused(
+                node,
+                function.name,
+                f"it calls itself with {longest:,} elements of a pack that are left, and calls are "
+                f"nested at most {DEEPEST_CALLS:,} deep",
+                "write `(f(args), ...)`, or a loop",
+            )
 
     def _returned(self, function: Declared) -> Any:
         type_node = field_of(function.node, "type")

@@ -444,6 +444,8 @@ class Expressions(Names):
         return number(size_of(self, type_, node)[1], ULONG)
 
     def _e_pack_element(self, node: Any) -> Any:
+        if node.is_plain:
+            return node.value
         with self.scoped() as scope:
             scope.names[node.name] = node.value
             return self.lv(node.pattern)

@@ -48,6 +48,9 @@ MASK = "$"
 """What stands for each digit of a number that is read as a name."""
 
 
+_MASK = MASK.encode()
+
+
 def unknown(node: Any, why: str) -> CppError:
     """Return what is said of a name that nothing declares: known parts of other interfaces are
     refused with their reason."""
@@ -306,12 +309,14 @@ class Names(Templates):
 
     def argument(self, part: Any) -> Any:
         """Return one argument of a template."""
-        if part.text.startswith(MASK.encode()):
-            return self.unmasked(part)
         if part.type == "pack_element":
+            if part.is_plain and not isinstance(part.value, (Cell, Member)):
+                return part.value
             with self.scoped() as scope:
                 scope.names[part.name] = part.value
                 return self.argument(part.pattern)
+        if part.text.startswith(_MASK):
+            return self.unmasked(part)
         if part.type == "type_descriptor":
             declarator = field_of(part, "declarator")
             if declarator is None:

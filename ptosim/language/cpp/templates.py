@@ -369,9 +369,14 @@ def instance_name(function: Declared, scope: Scope) -> str:
     return f"{function.name}<{', '.join(map(_told_argument, args))}>"
 
 
+_MOST_TOLD = 8
+"""Elements of a pack that are told of an instance."""
+
+
 def _told_argument(value: Any) -> str:
     if isinstance(value, tuple):
-        return ", ".join(map(_told_argument, value))
+        rest = ["…"] if len(value) > _MOST_TOLD else []
+        return ", ".join([*map(_told_argument, value[:_MOST_TOLD]), *rest])
     if isinstance(value, Num) and value.is_known:
         return str(value.const).lower()
     return getattr(value, "name", None) or type(value).__name__.removesuffix("Type")
@@ -400,8 +405,9 @@ class PackElement:
 
     type = "pack_element"
 
-    def __init__(self, pattern: Any, name: str, value: Any) -> None:
+    def __init__(self, pattern: Any, name: str, value: Any, *, is_plain: bool = False) -> None:
         self.pattern, self.name, self.value = pattern, name, value
+        self.is_plain = is_plain  # the pattern is the name of the pack and nothing else
 
     def __getattr__(self, word: str) -> Any:
         return getattr(self.pattern, word)
@@ -425,7 +431,8 @@ def elements(pattern: Any, scope: Scope) -> list[Any]:
     pack = pack_in(pattern, scope)
     if pack is None:
         raise CppError(pattern, "no pack is named here")
-    return [PackElement(pattern, pack[0], value) for value in pack[1]]
+    is_plain = text(pattern) == pack[0]
+    return [PackElement(pattern, pack[0], value, is_plain=is_plain) for value in pack[1]]
 
 
 def spread(nodes: list[Any], scope: Scope) -> list[Any]:

@@ -253,6 +253,30 @@ def test_recursion_is_told() -> None:
         ptosim.load(text, target="a2a3", filename="k.cpp")
 
 
+_HEAD_AND_TAIL = """int sum(int s) { return s; }
+template <typename H, typename... T> AICORE int sum(int s, H head, T... tail) {
+  return sum(s + head, tail...); }
+"""
+
+
+def test_a_pack_that_is_passed_on_by_recursion() -> None:
+    """Each call has one element less; the elements themselves are not evaluated again. A pack that
+    is longer than calls may be deep is told at once: its 2,000 elements would be copied for each of
+    1,024 calls, only to end there."""
+
+    def summed(count: int) -> str:
+        given = ", ".join(map(str, range(count)))
+        return _kernel(f"TADDS(b, a, (float)sum(0, {given}));", _HEAD_AND_TAIL)
+
+    program = ptosim.load(summed(60), target="a2a3", filename="k.cpp")
+    result = program.run({"y": np.zeros_like(_X), "x": _X, "n": 5})
+    np.testing.assert_array_equal(result.outputs["y"], _X + 60 * 59 // 2)
+    words = r"calls itself with 1,98\d elements of a pack .* at most 1,024 deep"
+    with pytest.raises(ProgramError, match=words) as caught:
+        ptosim.load(summed(2000), target="a2a3", filename="k.cpp")
+    assert max(map(len, caught.value.diagnostics[0].notes)) < 200
+
+
 @pytest.mark.parametrize("target", ["a2a3", "a5"])
 @pytest.mark.parametrize(
     ("body", "count"),
