@@ -200,7 +200,7 @@ def _key(op: Any, core: Core, *more: object) -> np.uint64:
     tiles = {n: v.addr for n, v in op.values.items() if isinstance(v, TileRef) and n != "tmp"}
     shared = tiles.get("dst") == tiles.get("src") if op.op.name.endswith("s") else None
     attributes = sorted((k, repr(v)) for k, v in op.attributes.items())
-    forms = getattr(op.op.variant, "name", ""), "tmp" in op.op.bound, shared
+    forms = getattr(op.op.variant, "name", ""), op.op.bound.get("tmp") is not None, shared
     switches = sorted(op.profile.switches.items())
     registers = sorted((name, repr(value)) for name, value in core.registers.items())
     return text_hash(
