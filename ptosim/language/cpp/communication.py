@@ -102,7 +102,8 @@ def _listed(
         if part.endswith("*"):
             tiles.append((part[:-1], [_operand(follower, t, word, node) for t in rest]))
             if not 1 <= len(rest) <= _MOST_TILES or not all(isinstance(t, Tile) for t in rest):
-                raise CppError(node, f"`{word}` takes one or two tiles at its end")
+                what = order.removesuffix("*").replace(" ", ", ")
+                raise CppError(node, f"`{word}` takes {what}: the last is one tile or two")
         elif not rest:
             raise CppError(node, f"`{word}` takes more arguments: {order}")
         elif part == "group":

@@ -12,7 +12,7 @@ import io
 import os
 import re
 from bisect import bisect_right
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import accumulate
 from pathlib import Path
 from typing import Any
@@ -115,6 +115,7 @@ def expand(
     for name, value in words.items():
         reader.define(f"{name} {value}")
     folded = _Folded(source.text, reader.macros)
+    reader.line_of = folded.line
     try:
         reader.parse(folded.text, source.name)
         return _Writer(source, reader, folded).written()
@@ -135,6 +136,7 @@ def _reader(source: Source) -> Any:
         raise needs_extra() from None
 
     reader: Any = pcpp.Preprocessor()
+    reader.line_of = lambda line: line  # of the file, from one of what the package is given
     expand_macros, on_directive = reader.expand_macros, reader.on_directive_handle
     count = 0
 
@@ -149,18 +151,20 @@ def _reader(source: Source) -> Any:
         """Of a directive that the package does not have, in parts that are read."""
         if word.value == "error":
             words = "".join(t.value for t in rest[0]).strip()
-            raise CppError(_line_start(source, word.lineno), f"#error {words}")
+            raise CppError(_line_start(source, reader.line_of(word.lineno)), f"#error {words}")
         return leave_out()
 
     def error(file: str, line: int, message: str) -> None:
-        raise CppError(_line_start(source, line), f"the preprocessor says: {message}")
+        raise CppError(
+            _line_start(source, reader.line_of(line)), f"the preprocessor says: {message}"
+        )
 
     def expanded(tokens: Any, expanding_from: Any = ()) -> Any:
         nonlocal count
         found = expand_macros(tokens, list(expanding_from))
         count += len(found) if expanding_from else 0
         if count > MOST_ON_THE_WAY or len(expanding_from) > _DEEPEST:
-            at = _line_start(source, found[0].lineno if found else 1)
+            at = _line_start(source, reader.line_of(found[0].lineno if found else 1))
             raise CppError(at, f"macros expand to more than {MOST_ON_THE_WAY:,} words")
         return found
 
@@ -234,7 +238,8 @@ class _Includes:
     def included(self, tokens: Any, original: Any) -> Any:
         """Take the place of an `#include` of the file itself, and expand it."""
         if tokens and not self._reader.temp_path[1:]:
-            self._begins = _line_start(self._source, tokens[0].lineno)
+            line = self._reader.line_of(tokens[0].lineno)
+            self._begins = _line_start(self._source, line)
         return self._include(tokens, original)
 
     def opened(self, _: bool, path: str) -> io.StringIO:
@@ -274,49 +279,84 @@ def _line_start(source: Source, line: int) -> int:
 
 class _Folded:
     """A text with its plain lines taken out: those in which nothing is to be expanded or marked.
-    A name takes the place of each run of them, so that the preprocessor decides whether they are
-    read, and need not see the words in them. Lines keep their numbers."""
+    One line with a name takes the place of each run of them, so that the preprocessor decides
+    whether they are read, and need not see the words in them."""
 
     def __init__(self, text: str, macros: Iterable[str]) -> None:
         self.runs: dict[str, tuple[int, str]] = {}
         """By its name the place of a run, and its text without comments."""
         text = _BREAKS.sub(" ", text)
-        self.text = text if _WHOLE.search(text) else self._folded(text, macros)
+        lines = text.split("\n")
+        self.lines: list[int] = []
+        """Which line of the file each line is, both from 0 on."""
+        self._begins = [0, *accumulate(len(line) + 1 for line in lines)]
+        if _WHOLE.search(text):
+            self.text, self.lines = text, [*range(len(lines))]
+        else:
+            self.text = self._folded(text, lines, macros)
         self.starts = [0, *accumulate(len(line.rstrip()) + 1 for line in self.text.split("\n"))]
         """Where its lines begin as the preprocessor sees them, without blanks at their ends."""
 
-    def _folded(self, text: str, macros: Iterable[str]) -> str:
+    def _folded(self, text: str, lines: Sequence[str], macros: Iterable[str]) -> str:
         special = _special({*macros, *_DEFINED.findall(text), *_WORDS})
         out: list[str] = []
         run: list[str] = []
-        at = start = 0
         following = _Following()
-        for line in text.split("\n"):
-            code, slashes, comment = line.partition("//")
-            is_plain = not following and not special(code)
+        done = 0  # lines
+
+        def alone() -> None:
+            """A line in which something begins, or goes on."""
+            nonlocal done
+            self._close(run, done, out)
+            self.lines.append(done)
+            out.append(lines[done])
+            following.after(lines[done])
+            done += 1
+
+        for at in self._to_look_at(text, special):
+            while following and done < at:
+                alone()
+            run += lines[done:at]
+            done = max(done, at)
+            code, slashes, comment = lines[at].partition("//")
+            is_plain = slashes and not following and not special.search(code)
             if is_plain and "\\" not in comment and "*/" not in comment:
-                start = start if run else at
-                run.append(code + " " * (len(line) - len(code)) if slashes else line)
+                run.append(code + " " * (len(lines[at]) - len(code)))
+                done += 1
             else:
-                self._close(run, start, out)
-                out.append(line)
-                following.after(line)
-            at += len(line) + 1
-        self._close(run, start, out)
+                alone()
+        while following and done < len(lines):
+            alone()
+        run += lines[done:]
+        self._close(run, len(lines), out)
         return "\n".join(out)
 
-    def _close(self, run: list[str], start: int, out: list[str]) -> None:
+    def _to_look_at(self, text: str, special: re.Pattern[str]) -> list[int]:
+        """Return the lines with something special, or a comment, in order."""
+        both = re.compile(f"//|{special.pattern}")
+        found = (bisect_right(self._begins, m.start()) - 1 for m in both.finditer(text))
+        return list(dict.fromkeys(found))
+
+    def _close(self, run: list[str], end: int, out: list[str]) -> None:
+        """The plain lines in front of a line are one."""
         if not run:
             return
+        first = end - len(run)
         name = f"{_RUN}{len(self.runs)}"
-        self.runs[name] = (start, "\n".join(run))
-        out.append(name + "\n" * (len(run) - 1))
+        self.runs[name] = (self._begins[first], "\n".join(run))
+        self.lines.append(first)
+        out.append(name)
         run.clear()
+
+    def line(self, number: int) -> int:
+        """Return the line of the file that a line is, both from 1 on."""
+        at = min(max(number, 1), len(self.lines)) - 1
+        return self.lines[at] + 1 if self.lines else 1
 
     def place(self, token: Any, starts: Sequence[int]) -> int:
         """Return the place in the file of a token, whose lines begin at `starts`."""
         line = token.lineno - 1
-        return starts[line] + token.lexpos - self.starts[line]
+        return starts[self.line(token.lineno) - 1] + token.lexpos - self.starts[line]
 
 
 class _Following:
@@ -343,15 +383,18 @@ class _Following:
         )
 
 
-def _special(names: Iterable[str]) -> Callable[[str], Any]:
+def _special(names: Iterable[str]) -> re.Pattern[str]:
     """Return what finds a character or name for which the preprocessor must see a line."""
     words = "|".join(map(re.escape, names))
-    return re.compile(rf"[#\"'\\]|/\*|<<<|>>>|[^\x00-\x7f]|\b(?:{words})\b").search
+    return re.compile(rf"[#\"'\\]|/\*|<<<|>>>|[^\x00-\x7f]|\b(?:{words})\b")
 
 
 _RUN = "__ptosim_run_"
-_WHOLE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*"|\bR"|\?\?/|%:|' + _RUN, re.MULTILINE)
-"""Texts that are not folded: others are read into them, or lines may be in what is no code."""
+_WHOLE = re.compile(
+    r'^[ \t]*#[ \t]*include[ \t]*"|\bR"|\?\?/|%:|\b__LINE__\b|' + _RUN, re.MULTILINE
+)
+"""Texts that are not folded: others are read into them, lines may be in what is no code, or have to
+keep their numbers."""
 _DEFINED = re.compile(r"\bdefine[ \t\\]*\n?[ \t]*(\w+)")
 _BREAKS = re.compile("[\x0b\x0c\x1c-\x1e\x85\u2028\u2029]")
 """What the preprocessor takes for ends of lines, and nobody else."""
@@ -488,7 +531,10 @@ class _Writer:
         """Find a token in the file: where it is written, or the use of the macro it is from."""
         if not self._is_own(getattr(token, "source", None) or self.source.name):
             return
-        text, line, starts = self.source.text, token.lineno, self.source._starts()
+        text, starts = self.source.text, self.source._starts()
+        if token.lineno > len(self.folded.lines):
+            return
+        line = self.folded.line(token.lineno)
         if line > len(starts):
             return
         at = self.folded.place(token, starts)

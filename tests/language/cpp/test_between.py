@@ -136,7 +136,9 @@ def test_communication_between_devices(call: str) -> None:
     ("call", "words"),
     [
         ("comm::TBROADCAST(gy, gx, a);", "takes a ParallelGroup"),
-        ("comm::TPUT(gy, gx);", "one or two tiles"),
+        ("comm::TPUT(gy, gx);", "takes dst, src, buf: the last is one tile or two"),
+        ("comm::ParallelGroup<G> g(both, 2, 1); comm::TREDUCE(g, gz, a, comm::ReduceOp::Sum);",
+         "takes group, dst, acc, recv: the last is one tile or two"),
         ("comm::TPUT(gy);", "takes more arguments"),
         ("auto g = comm::ParallelGroup<G>::Create(ends, 3, 0); comm::TBROADCAST(g, gx, a);",
          "a group of 3"),

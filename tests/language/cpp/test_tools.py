@@ -12,6 +12,8 @@ import pytest
 import ptosim
 from ptosim.ground.diagnostics.model import UnsupportedError
 from ptosim.ground.errors import UsageError
+from ptosim.ground.source import Source
+from ptosim.language.cpp.state import CppError
 from ptosim.language.syntax.printer import print_module
 from ptosim.tools.lsp.document import Document, Settings
 from ptosim.tools.lsp.hover import hover
@@ -344,3 +346,21 @@ def test_a_proof_beside_a_text_says_which_switch_differs(tmp_path: Path) -> None
         "switch lowering is library in A and expansion in B; `--set lowering=library` is for both",
     )
     assert verdict(switches={"lowering": "library"})[0] == "equal"
+
+
+def test_plain_lines_are_one_word_for_the_preprocessor() -> None:
+    """Text in which nothing is to be expanded costs no word for each of its lines, and each of its
+    characters has its place: before, between and after lines with macros and comments."""
+    from ptosim.language.cpp.preprocess import expand
+
+    plain = "  TADD(a, b, c);\n" * 3000
+    text = f"#define N 3\nvoid f() {{\n{plain}int n = N; // of N\n{plain}int last;\n}}\n"
+    made = expand(Source("k.cpp", text), "a5", None)
+    assert len(made.marks) < 40
+    for word in ("last", "void"):
+        assert made.place(made.text.index(word)) == text.index(word)
+    assert text.index("int n") <= made.place(made.text.index("3;")) <= text.index("N; //")
+    assert made.place(made.text.rindex("TADD")) == text.rindex("TADD")
+    with pytest.raises(CppError) as caught:
+        expand(Source("k.cpp", f"{plain}#error no\n"), "a5", None)
+    assert caught.value.at == len(plain)
