@@ -275,6 +275,16 @@ def test_what_is_handed_on_is_executed_in_turn(name, monkeypatch):
     assert done == 39 - 1
 
 
+def test_rounds_of_barriers_alone_are_passed_at_once(monkeypatch):
+    """There is no operation in a round whose arrays could be joined."""
+    lines = loop("pto.barrier <PIPE_V>").splitlines()
+    text = "\n".join(line for line in lines if "pto.tload ins(%pxn" not in line)
+    once, done = left_behind(text, monkeypatch, at_once=True)
+    each, _ = left_behind(text, monkeypatch, at_once=False)
+    assert once == each
+    assert done > 0
+
+
 # -- rows with parameters of their own -------------------------------------------------------------
 
 SCALES = {  # (target, has an offset, has scratch): tile of the scales

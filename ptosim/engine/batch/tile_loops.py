@@ -263,6 +263,8 @@ class TileLoop:
 
     def _executed(self, core: Core, period: _Period, level: int, periods: int) -> int:
         """Execute so many periods; return how many were. Raises NotAtOnceError."""
+        if not period.steps:  # barriers and flags alone, which are then as before
+            return periods
         steps = [_step(inst, operands, level) for inst, operands in period.steps]
         offsets = [s.values[s.window].offset if s.window else 0 for s in steps]
         keys = [_key(step) for step in steps]

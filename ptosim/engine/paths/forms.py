@@ -105,8 +105,9 @@ class Form:
             plans = self._plans = {}
         plan = plans.get(key)
         if plan is None:
-            plan = plans[key] = _Plan(self, env)
-        return plan.value(env.assignment)
+            plan = plans[key] = _Plan((self,), env)
+        (made,) = plan.values(env.assignment)
+        return made
 
     def how(self, env: Env) -> tuple[Callable[..., Any], Sequence[Any]] | None:
         """Return the function that computes it, and of what, whatever the assignment; None for a
@@ -257,12 +258,13 @@ def _after_rounds(first: int, gain: int, lower: int, step: int, upper: int) -> i
 
 
 class _Plan:
-    """The steps that compute a form, in their order. Assignments that follow one another differ in
-    one symbol or two: what does not depend on these keeps its value of the last one."""
+    """The steps that compute forms, in their order: what they have in common once. Assignments that
+    follow one another differ in one symbol or two: what does not depend on these keeps its value of
+    the last one."""
 
-    __slots__ = ("_known", "_places", "_some", "_steps", "_symbols", "_values")
+    __slots__ = ("_known", "_made", "_places", "_some", "_steps", "_symbols", "_values")
 
-    def __init__(self, form: Form, env: Env) -> None:
+    def __init__(self, forms: Sequence[Form], env: Env) -> None:
         self._symbols: list[Symbol] = []
         self._places: list[int] = []
         self._values: list[Any] = []
@@ -271,7 +273,7 @@ class _Plan:
         self._some: dict[int, list[tuple[int, Callable[..., Any], list[int], int]]] = {}
         depends: dict[int, int] = {}  # by place, a bit for each symbol
         places: dict[int, int] = {}
-        todo = [form]
+        todo = list(forms)
         while todo:
             each = todo[-1]
             how = each.how(env) if each.depth <= DEEPEST else None
@@ -295,17 +297,18 @@ class _Plan:
                 self._symbols.append(each.symbol)
                 self._places.append(place)
             depends[place] = bits
+        self._made = [places[id(form)] for form in forms]
 
     def _place(self, value: Any) -> int:
         self._values.append(value)
         return len(self._values) - 1
 
-    def value(self, assignment: Assignment) -> Any:
-        """Return the value under an assignment. Raises what computing it raises."""
+    def values(self, assignment: Assignment) -> list[Any]:
+        """Return the values under an assignment. Raises what computing one raises."""
         now = [assignment.get(s, s.default) for s in self._symbols]
         known, values, steps = self._known, self._values, self._steps
         if now == known:
-            return values[-1]
+            return [values[place] for place in self._made]
         if known is not None:
             moved = sum([1 << n for n, (a, b) in enumerate(zip(now, known, strict=True)) if a != b])
             some = self._some.get(moved)
@@ -318,7 +321,7 @@ class _Plan:
         for place, function, sources, _ in steps:
             values[place] = function(*[values[s] for s in sources])
         self._known = now
-        return values[-1]
+        return [values[place] for place in self._made]
 
 
 def value_of(given: Any, env: Env) -> Any:
@@ -412,6 +415,7 @@ class Limit:
     after: int = 0
     others: Mapping[int, Any] = field(default_factory=dict)
     """Operands without forms."""
+    _plans: dict[bool, _Plan] = field(default_factory=dict, init=False)
 
     @property
     def symbols(self) -> frozenset[Symbol]:
@@ -430,9 +434,12 @@ class Limit:
         found: str | None = None
         has_rounds = any(form.is_of_round for form in self.operands.values())
         for is_last in (False, True) if has_rounds else (False,):
-            env = Env(assignment, is_last=is_last, is_inside=True)
+            plan = self._plans.get(is_last)
+            if plan is None:
+                env = Env(assignment, is_last=is_last, is_inside=True)
+                plan = self._plans[is_last] = _Plan(tuple(self.operands.values()), env)
             try:
-                values = {slot: form.value(env) for slot, form in self.operands.items()}
+                values = dict(zip(self.operands, plan.values(assignment), strict=True))
             except (*CANNOT, NoRound):
                 continue
             found = self.breaks(values)
@@ -528,6 +535,10 @@ def _is_bound(found: Diagnostic) -> bool:
     return not is_of_buffer(found.context) and not found.code.startswith(_OTHERS)
 
 
+Replay = Callable[[Mapping[int, Any]], Mapping[int, Any]]
+"""Executes an instruction on other values, by slot; gives what it writes, by slot."""
+
+
 class Made(Form):
     """A handle, or a number, that an instruction makes of forms: it is executed again on others."""
 
@@ -538,7 +549,7 @@ class Made(Form):
         now: Any,
         given: Mapping[int, Any],
         slot: int,
-        replay: Callable[[Mapping[int, Any]], list[Any]],
+        replay: Replay,
         place: tuple[int, int],
     ) -> None:
         """`place` is the instruction's, and the number of the core that executes it again, if one

@@ -25,6 +25,7 @@ from ptosim.engine.paths.forms import (
     Form,
     Made,
     Noted,
+    Replay,
     Round,
     Symbol,
     Unknowable,
@@ -72,7 +73,7 @@ class Scalars(Unknowns):
         count = self._fed[name] = self._fed.get(name, 0) + 1
         return f"{name}, time {count}" if count > 1 else name
 
-    def _replayed(self, inst: Inst, core: Core | None) -> Callable[[Mapping[int, Any]], list[Any]]:
+    def _replayed(self, inst: Inst, core: Core | None) -> Replay:
         """Return what executes an instruction on other values."""
         raise NotImplementedError
 

@@ -25,6 +25,7 @@ from ptosim.engine.paths.forms import (
     Muted,
     Noted,
     Reach,
+    Replay,
     Symbol,
     Unknowable,
     Use,
@@ -76,6 +77,7 @@ class Paths(Scalars):
         self._kept: Any = None
         self._written: list[tuple[Any, int, int]] = []
         self._counts: dict[tuple[Any, ...], int] = {}
+        self._left: dict[tuple[Any, ...], Mapping[int, Any]] = {}
 
     # -- beginning ---------------------------------------------------------------------------------
 
@@ -195,12 +197,25 @@ class Paths(Scalars):
             if form is not None and form.own and not form.is_of_round:
                 self._decided(core.slots, inst, form, form.now)
 
-    def _replayed(self, inst: Inst, core: Core | None) -> Callable[[Mapping[int, Any]], list[Any]]:
+    def _replayed(self, inst: Inst, core: Core | None) -> Replay:
         """Return what executes an instruction on other values, and gives the slots that it then
-        leaves."""
-        original = self._engine.program.insts[inst.pc]
+        writes, by number: once for the same values, of which many rounds ask."""
+        program = self._engine.program
+        original, targets = program.insts[inst.pc], targets_of(program, inst)
+        place = inst.pc, core.index if core is not None else -1
+        left = self._left
 
-        def replay(values: Mapping[int, Any]) -> list[Any]:
+        def replay(values: Mapping[int, Any]) -> Mapping[int, Any]:
+            asked = *place, *values.items()
+            try:
+                made = left.get(asked)
+            except TypeError:  # a value that has no hash
+                return again(values)
+            if made is None:
+                made = left[asked] = again(values)
+            return made
+
+        def again(values: Mapping[int, Any]) -> Mapping[int, Any]:
             on = core or self._kept.cores[0]
             kept = on.slots
             on.slots = list(kept)
@@ -209,7 +224,7 @@ class Paths(Scalars):
             try:
                 with self._muted():
                     original.run(on if core is not None else on.slots)
-                return on.slots
+                return {slot: on.slots[slot] for slot in targets}
             finally:
                 on.slots = kept
 
