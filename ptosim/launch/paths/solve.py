@@ -34,7 +34,7 @@ _SMALL_ENOUGH = 4
 _ASKED, _BOUNDS = 6, 16
 """Assignments of which bounds are asked, too, and how many bounds."""
 _NEAR = 24
-"""Decisions before one that are asked what they say of it."""
+"""Decisions before one that are asked what they say of it, and whether they would stay."""
 
 
 class Space:
@@ -157,7 +157,7 @@ def _found(
     space: Space,
 ) -> Assignment | None:
     symbols = frozenset().union(*(form.symbols for form in forms))
-    kept = [d for d in earlier if d.form.symbols & symbols]
+    kept = [d for d in earlier if d.form.symbols & symbols][-_NEAR:]
     bounds = first_ones(limit for limit in limits if limit.symbols & symbols)
 
     best, least, asked = None, None, 0
