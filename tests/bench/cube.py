@@ -72,7 +72,9 @@ def sums() -> list[Figure]:
     half = rng.standard_normal((1024, 512)).astype(np.float32)
     other = rng.standard_normal((512, 1024)).astype(np.float32)
     rest = rng.standard_normal((1024, 1024)).astype(np.float32) * 2.0**-12
+    short = [rng.standard_normal((1024, 1024)).astype(np.float16) for _ in range(2)]
     kinds = {
+        "ordinary f16": (*short, "<= 1.6"),
         "ordinary data": (rng.standard_normal((1024, 1024)).astype(np.float32), rest, "<= 1.6"),
         "data that cancels": (
             np.concatenate((half, -half), axis=1), np.concatenate((other, other)) + rest * 2.0**-12,

@@ -142,15 +142,16 @@ def _by_units(
         return None
     rows = lengths[0] / _units(left, 1, one)
     columns = 2.0**53 / _SLACK / (lengths[1] / _units(right, 0, two))
+    some = np.flatnonzero(rows >= columns.min(initial=np.inf))
+    longer = rows[some, None] >= columns
+    if np.count_nonzero(longer) > total.size >> 4:
+        return None
     np.add(total, 0.0, out=total)  # a sum of zero is +0
     result = total.astype(np.float32)
-    some = np.flatnonzero(rows >= columns.min(initial=np.inf))
     if not len(some):
         return result, None
-    i, j = np.nonzero(rows[some, None] >= columns)
+    i, j = np.nonzero(longer)
     i = some[i]
-    if len(i) > total.size >> 4:
-        return None
     ends = np.empty((2, len(i)), np.float32)
     still = _ends(total[i, j], off[0][i] * off[1][j], *ends)
     result[i, j] = ends[1]
@@ -217,7 +218,7 @@ def _close(
     """Put exact sums where `wide` leaves elements of the result open."""
     if wide.size >> 13 < np.count_nonzero(wide) <= wide.size >> 8:
         _by_pieces(left, right, lengths, result, wide)
-    if np.count_nonzero(wide) <= max(1, wide.size >> 11):
+    if np.count_nonzero(wide) <= max(1, wide.size >> 10):
         return _one_by_one(left, right, result, wide)
     _of_whole_numbers(left, right, total, lengths, result, wide)
     if not _few(wide) and _help(left, right, total, wide):
