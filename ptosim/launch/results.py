@@ -242,15 +242,16 @@ def is_scale(function: Function, value: Value) -> bool:
 
 
 def is_output(function: Function, value: Value) -> bool:
-    """True for a tile argument whose first use is as a destination."""
+    """True for a tile argument whose first use is as a destination, and for one that is scratch and
+    nothing else: what scratch holds no operation gives or takes."""
+    is_scratch = False
     for op in function.ops:
         roles = [] if op.has("places") else _roles_of(op, value)
+        is_scratch |= Role.SCRATCH in roles
+        roles = [role for role in roles if role is not Role.SCRATCH]
         if roles:
-            return all(role in _FILLED for role in roles)
-    return False
-
-
-_FILLED = (Role.OUT, Role.SCRATCH)
+            return all(role is Role.OUT for role in roles)
+    return is_scratch
 
 
 def _roles_of(op: Operation, value: Value) -> list[Role]:
@@ -344,7 +345,7 @@ def value_array(held: Any, type_: Any) -> np.ndarray:
 def _is_read(function: Function, value: Value) -> bool:
     """True if an operation takes the value, other than to write it or to place it."""
     return any(
-        role not in _FILLED
+        role not in (Role.OUT, Role.SCRATCH)
         for op in function.ops
         if not op.has("places")
         for role in _roles_of(op, value)

@@ -118,3 +118,16 @@ def test_a_sidecar_is_used_from_python_as_on_the_command_line(cli, tmp_path) -> 
     assert "vadd.toml" in cli("run", path).out
     path.with_suffix(".toml").unlink()
     assert ptosim.load(path).expected() == {}
+
+
+def test_a_tile_that_is_scratch_first_and_then_read_gets_data() -> None:
+    """What scratch holds no operation gives or takes: the first use that counts is the reading."""
+    tile = "!pto.tile_buf<vec, 16x64xf32>"
+    text = (
+        f"func.func @k(%a: {tile}, %b: {tile}, %d: {tile}) {{\n"
+        f"  pto.trsqrt ins(%a, %b : {tile}, {tile}) outs(%d : {tile})\n"
+        f"  LATER\n  return\n}}\n"
+    )
+    read = text.replace("LATER", f"pto.tadd ins(%a, %b : {tile}, {tile}) outs(%d : {tile})")
+    assert set(ptosim.load(read, target="a5").run().generated) == {"a", "b"}
+    assert set(ptosim.load(text.replace("LATER", ""), target="a5").run().generated) == {"a"}
