@@ -358,6 +358,7 @@ class Calls(Repeats):
                 f"calls are nested more than {DEEPEST_CALLS:,} deep: recursion",
                 "write a loop",
             )
+        self.step(node)
         self._refuse_long_way(function, scope, node)
         body = field_of(function.node, "body")
         is_static = has_word(function.node, "constexpr", "consteval") and all(

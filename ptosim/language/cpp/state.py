@@ -60,7 +60,7 @@ def needs_extra() -> UsageError:
 
 MOST_OPERATIONS = 400_000
 """Operations of one kernel after everything was unrolled."""
-MOST_STEPS = 250_000
+MOST_STEPS = 150_000
 """Statements and calls of one elaboration."""
 MOST_VALUES = 2_000_000
 """Expressions that are evaluated in one elaboration."""
@@ -166,12 +166,12 @@ class State:
             self.reached[at] = tuple(self.calls)
 
     def step(self, node: Any) -> None:
-        """Count a statement; raises CppError where there are too many."""
+        """Count a statement, or a call; raises CppError where there are too many."""
         self.steps += 1
         if self.steps > MOST_STEPS:
             raise CppError(
                 node,
-                f"more than {MOST_STEPS:,} statements are executed here",
+                f"more than {MOST_STEPS:,} statements and calls are executed here",
                 "a loop without an end, or a kernel that is too large to be read",
             )
         if self.count > 40 * MOST_OPERATIONS or len(self.make.ops) > MOST_OPERATIONS:

@@ -205,7 +205,7 @@ def test_macros_without_end_are_told(monkeypatch: pytest.MonkeyPatch) -> None:
         ("AICORE void k(__gm__ float *y) { int n = 1; while (n > 0) { int m = n; m++; } }",
          "a round changes nothing"),
         ("constexpr int f(int n) { while (true) { n++; } return n; }\n"
-         "AICORE void k(__gm__ float *y) { constexpr int v = f(1); }", "statements are executed"),
+         "AICORE void k(__gm__ float *y) { constexpr int v = f(1); }", "calls are executed"),
         ("template <int N> struct S { static constexpr int v = S<N + 1>::v; };\n"
          "AICORE void k(__gm__ float *y) { y[0] = S<0>::v; }", "nested too deeply"),
     ],
