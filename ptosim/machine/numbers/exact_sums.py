@@ -105,7 +105,7 @@ Lengths = tuple[np.ndarray, np.ndarray]
 def exact_product(left: np.ndarray, right: np.ndarray) -> np.ndarray:
     """Return left x right ([m, k], [k, n], f64) as f32: each element its exact sum, rounded once,
     to nearest, ties to even. A sum of zero is +0; NaN and infinities are those of IEEE 754."""
-    rows = np.sqrt(np.einsum("ik,ik->i", left, left))
+    rows = _lengths(left)
     columns = np.sqrt(np.einsum("kj,kj->j", right, right))
     if not (np.isfinite(rows).all() and np.isfinite(columns).all()):
         return _with_specials(left, right)
@@ -356,7 +356,8 @@ def _by_slices(left: np.ndarray, right: np.ndarray, result: np.ndarray, wide: np
     step = max(16 * _AT_ONCE // len(columns), 1)
     for row in range(0, len(rows), step):
         part = slice(row, row + step)
-        made, still = _of_slices([(one[part], other) for one, other in steps], left.shape[1])
+        some = [[(one[part], other) for one, other in step] for step in steps]
+        made, still = _of_slices(some)
         np.copyto(found[part], made, where=wide[part] & ~still)
         still &= wide[part]
         if still.any():
@@ -385,8 +386,8 @@ def slices(rows: np.ndarray) -> Slices:
     return made
 
 
-Step = tuple[np.ndarray, np.ndarray]
-"""Slices of left beside one another and of right below one another, as rows both."""
+Step = list[tuple[np.ndarray, np.ndarray]]
+"""Slices of left and of right whose products are one sum, as rows both."""
 
 
 def _steps(lefts: Slices, rights: Slices) -> list[Step]:
@@ -399,28 +400,25 @@ def _steps(lefts: Slices, rights: Slices) -> list[Step]:
             if one is not None and 0 <= level - i < len(rights)
             if (other := rights[level - i]) is not None
         ]
-        for at in range(0, len(pairs), _TOGETHER):
-            one, other = zip(*pairs[at : at + _TOGETHER], strict=True)
-            steps.append((np.concatenate(one, axis=1), np.concatenate(other, axis=1)))
+        steps += [pairs[at : at + _TOGETHER] for at in range(0, len(pairs), _TOGETHER)]
     return steps
 
 
-def _of_slices(steps: list[Step], k: int) -> tuple[np.ndarray, np.ndarray]:
-    """The product of two factors as f32, step by step, and where it is not certain; `k` products
-    are a sum."""
-    shape = (steps[0][0].shape[0], steps[0][1].shape[0])
+def _of_slices(steps: list[Step]) -> tuple[np.ndarray, np.ndarray]:
+    """The product of two factors as f32, step by step, and where it is not certain."""
+    shape = (steps[0][0][0].shape[0], steps[0][0][1].shape[0])
     high, low, lost = np.zeros(shape), np.zeros(shape), np.zeros(shape)
     made, still = np.empty(shape, np.float32), np.ones(shape, bool)
     lines = max(_AT_ONCE // shape[1], 1)
     parts = [slice(row, row + lines) for row in range(0, shape[0], lines)]
-    for at, (one, other) in enumerate(steps):
-        product, last = multiply(one, other.T), at + 1 == len(steps)
+    for at, step in enumerate(steps):
+        product, last = _summed(step), at + 1 == len(steps)
         for part in parts:
             high[part], error = two_sum(high[part], product[part])
             low[part], error = two_sum(low[part], error)
             lost[part] += np.abs(error)
         if last or (at >= 2 and at + 2 < len(steps)):
-            left, right = _bound(steps[at + 1 :], k) if not last else (lost[:, :0], lost[:0])
+            left, right = _bound(steps[at + 1 :]) if not last else (lost[:, :0], lost[:0])
             for part in parts:
                 off = lost[part] + left[part] @ right
                 made[part], still[part] = _certain(high[part], low[part], off)
@@ -429,15 +427,24 @@ def _of_slices(steps: list[Step], k: int) -> tuple[np.ndarray, np.ndarray]:
     return made, still
 
 
-def _bound(steps: list[Step], k: int) -> tuple[np.ndarray, np.ndarray]:
+def _summed(step: Step) -> np.ndarray:
+    """The sum of the products of a step, of which each is exact, and the sum as well."""
+    total = multiply(step[0][0], step[0][1].T)
+    for one, other in step[1:]:
+        total += multiply(one, other.T)
+    return total
+
+
+def _bound(steps: list[Step]) -> tuple[np.ndarray, np.ndarray]:
     """What products that were not made add at most, as a product of two factors: for each two
     slices the lengths of both sides (Cauchy and Schwarz)."""
-    sides = zip(*steps, strict=True)
-    one, other = (
-        np.concatenate([np.sqrt((s * s).reshape(len(s), -1, k).sum(-1)) for s in each], axis=1)
-        for each in sides
-    )
+    sides = zip(*(pair for step in steps for pair in step), strict=True)
+    one, other = (np.stack([_lengths(rows) for rows in side], axis=1) for side in sides)
     return one * _SLACK, other.T * _SLACK
+
+
+def _lengths(rows: np.ndarray) -> np.ndarray:
+    return np.sqrt(np.einsum("ik,ik->i", rows, rows))
 
 
 def _certain(high: np.ndarray, low: np.ndarray, off: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
