@@ -17,6 +17,7 @@ from ptosim.ground.limits import current, size_text
 _LONGEST = 200
 """Bytes of a file's name in that of its temporary file; a name has 255."""
 _AT_ONCE = 1 << 20
+"""Bytes of a read."""
 
 
 def read_text(path: Path) -> str:

@@ -77,7 +77,7 @@ class Paths(Scalars):
         self._kept: Any = None
         self._written: list[tuple[Any, int, int]] = []
         self._counts: dict[tuple[Any, ...], int] = {}
-        self._left: dict[tuple[Any, ...], Mapping[int, Any]] = {}
+        self._replays: dict[tuple[Any, ...], Mapping[int, Any]] = {}
 
     # -- beginning ---------------------------------------------------------------------------------
 
@@ -203,16 +203,16 @@ class Paths(Scalars):
         program = self._engine.program
         original, targets = program.insts[inst.pc], targets_of(program, inst)
         place = inst.pc, core.index if core is not None else -1
-        left = self._left
+        replays = self._replays  # of this run: addresses are those of its buffers
 
         def replay(values: Mapping[int, Any]) -> Mapping[int, Any]:
             asked = *place, *values.items()
             try:
-                made = left.get(asked)
+                made = replays.get(asked)
             except TypeError:  # a value that has no hash
                 return again(values)
             if made is None:
-                made = left[asked] = again(values)
+                made = replays[asked] = again(values)
             return made
 
         def again(values: Mapping[int, Any]) -> Mapping[int, Any]:

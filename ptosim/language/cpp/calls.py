@@ -235,7 +235,7 @@ class Calls(Repeats):
         """Call a function with values."""
         best, scope, why = None, None, None
         most = -1
-        self.values += len(values)
+        self.values += len(values)  # they are copied, a pack element by element
         for function in overloads.functions:
             try:
                 found = self._fitting(function, targs or [], values, node)

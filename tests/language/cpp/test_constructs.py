@@ -253,6 +253,16 @@ def test_recursion_is_told() -> None:
         ptosim.load(text, target="a2a3", filename="k.cpp")
 
 
+def test_calls_count_like_statements(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Calls may be what takes the time, as of a loop whose condition, step and value are operators of
+    its own: 60 statements and 120 calls of one statement each are 300."""
+    text = _kernel("int v = 0;" + "v = one(one(v));" * 60, "AICORE int one(int v) { return v; }")
+    ptosim.load(text, target="a2a3", filename="k.cpp")
+    monkeypatch.setattr("ptosim.language.cpp.state.MOST_STEPS", 250)
+    with pytest.raises(ProgramError, match="more than 250 statements and calls are executed here"):
+        ptosim.load(text, target="a2a3", filename="k.cpp")
+
+
 _HEAD_AND_TAIL = """int sum(int s) { return s; }
 template <typename H, typename... T> AICORE int sum(int s, H head, T... tail) {
   return sum(s + head, tail...); }
