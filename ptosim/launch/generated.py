@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from ptosim.ground.errors import LimitError, PtosimError
+from ptosim.ground.errors import LimitError
 from ptosim.ground.ir.attributes import attribute_of
 from ptosim.ground.ir.core import Operand, Operation, Value, add_in_order
 from ptosim.ground.ir.program import Function
@@ -382,7 +382,7 @@ def _number(
         return None
     try:
         made = numbers.MAKERS[op.name](*(t.dtype for t in types))(*values)
-    except PtosimError:
+    except numbers.ScalarFault:
         return None  # a division by zero is the run's to tell
     return made if isinstance(made, int) else None
 

@@ -147,6 +147,19 @@ def test_an_array_whose_size_depends_on_a_number_that_is_not_given_is_asked_for(
         ptosim.load(ROWS.format(more="")).run({})
 
 
+def test_a_stride_that_divides_by_zero_fixes_no_size() -> None:
+    """Found by fuzzing: it was an internal error. The division is the run's to tell, at its line."""
+    strided = FAR.replace("strides = [%c1024,", "strides = [%stride,", 1).replace(
+        "    %c16 =", "    %stride = arith.divui %to, %from : index\n    %c16 ="
+    )
+    program = ptosim.load(strided, target="a5", sync="auto")
+    with pytest.raises(ptosim.UsageError, match="no view fixes its size"):
+        program.run(SCALARS | {"from": 0})
+    given = {"x": np.zeros((4096, COLS), np.float32), "y": np.zeros((4096, COLS), np.float32)}
+    with pytest.raises(ptosim.Trap, match="division by zero"):
+        program.run(SCALARS | {"from": 0} | given)
+
+
 THREADS = """module attributes {{pto.target_arch = "a5"}} {{
   func.func @kernel(%x: !pto.ptr<i32, gm>, %y: !pto.ptr<i32, gm>) attributes {{pto.kernel}} {{
     pto.section.simt<<<100, 1, 1>>> {{
