@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import math
 import operator
+from functools import lru_cache
 from typing import Any
 
 from ptosim.language.build import Typed
@@ -60,7 +61,7 @@ class Arithmetic(State):
 
     def cast(self, value: Num, type_: Any, node: Any) -> Num:
         """Return a number in another type."""
-        if value.type == type_:
+        if value.type is type_ or value.type == type_:
             return value
         if isinstance(type_, Pointer) or isinstance(value.type, Pointer):
             return self._cast_pointer(value, type_, node)
@@ -156,7 +157,7 @@ class Arithmetic(State):
         """Return an element of global memory as a value."""
         type_ = place.pointer.type
         if type_.in_tile:
-            raise self.no_pointer(node, node.text.decode()[:40])
+            raise self.no_pointer(node, node.string[:40])
         if place.pointer.is_known:
             raise CppError(node, "a null pointer is read")
         self.here(node)
@@ -176,7 +177,7 @@ class Arithmetic(State):
         """Write a value to an element of global memory."""
         type_ = place.pointer.type
         if type_.in_tile:
-            raise self.no_pointer(node, node.text.decode()[:40])
+            raise self.no_pointer(node, node.string[:40])
         self.here(node)
         item = self.typed(self.cast(self.num(value, node), type_.to, node), type_.to.stored)
         at = self.make.indexed(place.pointer.name or "", self.index(place.index).name)
@@ -185,6 +186,8 @@ class Arithmetic(State):
     def common(self, a: Num, b: Num) -> Scalar:
         """Return the type in which two numbers meet."""
         x, y = a.type, b.type
+        if x is y and (x.bits >= 32 or x.kind == "float"):
+            return x
         if "float" in (x.kind, y.kind):
             floats = [t for t in (x, y) if t.kind == "float"]
             return max(floats, key=lambda t: (t.bits, t.ir == "f32"))
@@ -402,12 +405,21 @@ def _identity(op: str, a: Num, b: Num) -> Num | None:
 
 def literal(word: str, node: Any) -> Num:
     """Return a number as it is written, in the type that C++ gives it."""
+    try:
+        return _literal(word)
+    except ValueError as problem:
+        raise CppError(node, str(problem)) from None
+
+
+@lru_cache(maxsize=4096)
+def _literal(word: str) -> Num:
+    """Raises ValueError for what is no number."""
     plain = word.replace("'", "")
     if plain[:2].lower() == "0x" and "p" in plain.lower():
         is_single = plain[-1] in "fF"
         return Num(FLOAT if is_single else DOUBLE, float.fromhex(plain.rstrip("fFlL")))
     if plain[:2].lower() not in ("0x", "0b"):
-        made = _real(plain, node)
+        made = _real(plain)
         if made is not None:
             return made
     stem = plain.rstrip("uUlL")
@@ -417,7 +429,7 @@ def literal(word: str, node: Any) -> Num:
             int(stem, 8) if len(stem) > 1 and stem[0] == "0" and stem.isdigit() else int(stem, 0)
         )
     except ValueError:
-        raise CppError(node, f"`{word}` is no number") from None
+        raise ValueError(f"`{word}` is no number") from None
     is_hex = plain[:2].lower() in ("0x", "0b")
     choices = (
         [UINT, ULONG] if "u" in suffix else [INT, UINT, LONG, ULONG] if is_hex else [INT, LONG]
@@ -425,18 +437,18 @@ def literal(word: str, node: Any) -> Num:
     choices = [t for t in choices if t.bits == 64] if "l" in suffix else choices
     fitting = next((t for t in choices if wrap(value, t) == value), None)
     if fitting is None:
-        raise CppError(node, f"`{word}` is larger than any integer")
+        raise ValueError(f"`{word}` is larger than any integer")
     return Num(fitting, value)
 
 
-def _real(plain: str, node: Any) -> Num | None:
+def _real(plain: str) -> Num | None:
     if not any(c in plain for c in ".eE") and plain[-1:] not in "fF":
         return None
     stem = plain.rstrip("fFlLhH")
     try:
         value = float(stem)
     except ValueError:
-        raise CppError(node, f"`{plain}` is no number") from None
+        raise ValueError(f"`{plain}` is no number") from None
     type_ = FLOAT if plain[-1] in "fF" else SCALARS["half"] if plain[-1] in "hH" else DOUBLE
     return Num(type_, wrap(value, type_))
 

@@ -43,7 +43,7 @@ from ptosim.language.cpp.kinds import (
 from ptosim.language.cpp.library import is_numeric
 from ptosim.language.cpp.names import is_type
 from ptosim.language.cpp.repeats import Repeats
-from ptosim.language.cpp.state import DEEPEST_CALLS, CppError, Scope, refused
+from ptosim.language.cpp.state import DEEPEST_CALLS, MOST_RECURSIVE, CppError, Scope, refused
 from ptosim.language.cpp.statements import Frame
 from ptosim.language.cpp.templates import SILENT, instance_name, packed, param_name, spread
 
@@ -359,7 +359,13 @@ class Calls(Repeats):
                 "write a loop",
             )
         self.step(node)
+        self.idle_from -= 2  # it takes as long as three statements
         self._refuse_long_way(function, scope, node)
+        again = self.inside.get(function.node.id, -1) + 1
+        if again > MOST_RECURSIVE:
+            why = f"it calls itself more than {MOST_RECURSIVE:,} times before the run"
+            raise refused(node, function.name, why, "write a loop")
+        self.inside[function.node.id] = again
         body = field_of(function.node, "body")
         is_static = has_word(function.node, "constexpr", "consteval") and all(
             map(_is_known, values)
@@ -380,6 +386,8 @@ class Calls(Repeats):
             self.static -= is_static
             self.scope, self.deep = before, deep
             self.calls.pop()
+            if not again:
+                del self.inside[function.node.id]
 
     def _refuse_long_way(self, function: Declared, scope: Scope, node: Any) -> None:
         """A function that calls itself with the rest of a pack which is longer than calls may be

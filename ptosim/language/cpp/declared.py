@@ -50,7 +50,7 @@ class Instantiation:
 
 def text(node: Any) -> str:
     """Return what a node is in the text."""
-    return node.text.decode()
+    return node.string
 
 
 def field_of(node: Any, name: str) -> Any:
@@ -60,7 +60,7 @@ def field_of(node: Any, name: str) -> Any:
 
 def named(node: Any) -> list[Any]:
     """Return the children that are no punctuation or comment."""
-    return [c for c in node.children if c.is_named and c.type != "comment"]
+    return list(node.named)
 
 
 def default_of(declaration: Any, declarator: Any) -> Any:

@@ -11,17 +11,8 @@ from ptosim.ground.source import Source
 from ptosim.language.cpp.declared import Declared, Overloads, field_of, name_node, named, text
 from ptosim.language.cpp.kinds import SCALARS, Num, Pointer, Scalar, StructType
 from ptosim.language.cpp.preprocess import expand
-from ptosim.language.cpp.state import CppError, Scope, needs_extra
-
-
-def parser() -> Any:
-    """Return a parser of C++; raises UsageError where the extra is not installed."""
-    try:
-        from tree_sitter import Language, Parser
-        from tree_sitter_cpp import language
-    except ImportError:
-        raise needs_extra() from None
-    return Parser(Language(language()))
+from ptosim.language.cpp.state import CppError, Scope
+from ptosim.language.cpp.tree import parsed
 
 
 def entries_of(file: Any) -> list[str]:
@@ -63,7 +54,7 @@ def _called_inside(file: Any) -> set[str]:
     names = {f.name for f in file.collector.functions}
     found = set()
     for function in file.collector.functions:
-        words = re.findall(r"\w+", field_of(function.node, "body").text.decode())
+        words = re.findall(r"\w+", field_of(function.node, "body").string)
         found |= (names & set(words)) - {function.name}
     return found
 
@@ -78,9 +69,7 @@ def _without_kernels_of_wrappers(file: Any, found: list[str]) -> list[str]:
 def found_entry(follower: Any, file: Any, name: str) -> Any:
     """Return the function that an entry names, and the scope of its template arguments."""
     plain = name.partition("<")[0].strip()
-    tree = parser().parse(f"void __entry() {{ {name}(); }}".encode())
-    follower.trees = (*follower.trees, tree)
-    call = tree.root_node
+    call = parsed(f"void __entry() {{ {name}(); }}")
     while call.type != "call_expression":
         inside = named(call)
         if not inside or call.type == "ERROR":
@@ -200,7 +189,7 @@ def names_of(source: Source, arch: str) -> list[Name]:
     Raises CppError for directives that cannot be read, UsageError without the extra."""
     expanded = expand(source, arch, None)
     found: dict[int, Name] = {}
-    waiting = [parser().parse(expanded.text.encode()).root_node]
+    waiting = [parsed(expanded.text)]
     while waiting:
         node = waiting.pop()
         waiting += node.children

@@ -119,12 +119,9 @@ class Instructions(Sync):
     def _by_row(
         self, word: str, row: OpDef, values: list[Any], targs: list[Any], node: Any
     ) -> None:
-        plain, words = [], []
-        for value in (*_flat(values), *targs):
-            if isinstance(value, Member):
-                words.append(value)
-            elif not any(value is t for t in targs):
-                plain.append(value)
+        given = _flat(values)
+        plain = [value for value in given if not isinstance(value, Member)]
+        words = [value for value in (*given, *targs) if isinstance(value, Member)]
         if word.endswith("_FP") and words:
             word = word.removesuffix("_FP")
             row = row_of(word) or row  # the plain row takes fp too, and these words

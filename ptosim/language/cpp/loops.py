@@ -30,6 +30,7 @@ from ptosim.language.cpp.statements import Round, Statements
 MOST_ROUNDS = 100_000
 _CHANGES = re.compile(rb"\+\+|--|[^=!<>]=[^=]|\w\(")
 """What may change a variable."""
+_LEAVES = re.compile(rb"\b(break|return|goto)\b")
 
 
 @dataclass(slots=True, eq=False)
@@ -145,6 +146,8 @@ class Loops(Statements):
         except NeedsConstant:
             if rounds is None:
                 raise
+            if rounds > MOST_ROUNDS and not _LEAVES.search(body.text):
+                raise _too_many_rounds(node) from None
             self.unrolling[node.id, self.scope.label] = True
             return self._unrolled(node, condition, update, body)
         return self._by_condition(node, condition, update, body)
@@ -164,11 +167,7 @@ class Loops(Statements):
                     return
             rounds += 1
             if rounds > MOST_ROUNDS:
-                raise CppError(
-                    node,
-                    f"more than {MOST_ROUNDS:,} rounds before the run",
-                    "a loop without an end?",
-                )
+                raise _too_many_rounds(node)
             self.step(node)
             left = self._followed_round(body)
             if self.known(left, node, "whether the loop is left"):
@@ -477,6 +476,11 @@ class Loops(Statements):
         op.regions = [*op.regions, Region([Block([], args, label)])]
         op.end = op.regions[-1].end = self.make.at
         return self.make.into(op.regions[-1].blocks[0].ops)
+
+
+def _too_many_rounds(node: Any) -> CppError:
+    why = f"more than {MOST_ROUNDS:,} rounds before the run"
+    return CppError(node, why, "a loop without an end?")
 
 
 def is_unchanged(journal: Journal, mark: int, before: int) -> bool:

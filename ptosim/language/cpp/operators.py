@@ -78,6 +78,8 @@ class Operators(Structs):
 
     def binary(self, op: str, a: Any, b: Any, node: Any) -> Any:
         """Return `a op b`, of an object by its own operator."""
+        if a.__class__ is Num is b.__class__:
+            return super().binary(op, a, b, node)
         if self._has(a, op, 1):
             return self.operated(op, a, [b], node)
         if self._has(b, op, 1) and (free := self._beside(b, op, 2)) is not None:
@@ -118,6 +120,8 @@ class Operators(Structs):
 
     def num(self, value: Any, node: Any) -> Num:
         """Return a value that must be a number; an object may say which one it is."""
+        if value.__class__ is Num:
+            return value
         return super().num(self.as_number(value, node), node)
 
     def as_number(self, value: Any, node: Any) -> Any:

@@ -28,7 +28,6 @@ from ptosim.language.cpp.entries import (
     entries_of,
     found_entry,
     launches,
-    parser,
 )
 from ptosim.language.cpp.forms import row_of
 from ptosim.language.cpp.instructions import Instructions
@@ -37,6 +36,7 @@ from ptosim.language.cpp.names import MASK
 from ptosim.language.cpp.preprocess import Expanded, asks_core, expand
 from ptosim.language.cpp.state import REFUSED, CppError, Scope
 from ptosim.language.cpp.sync import PEER
+from ptosim.language.cpp.tree import parsed
 from ptosim.language.syntax.balance import MAX_DEPTH
 from ptosim.language.syntax.parser import no_collection
 
@@ -151,8 +151,9 @@ def _masked(found: re.Match[str]) -> str:
     return found[1] + MASK * len(found[2])
 
 
-_last: list[tuple[Source, Any, tuple[Expanded, Any]]] = []
-"""The texts that were parsed last, one for each kind of core: entries of a file share them."""
+_last: list[tuple[Source, Any, tuple[Expanded, Any] | CppError]] = []
+"""The texts that were parsed last, one for each kind of core, or why they cannot be: entries of a
+file share them."""
 
 
 def _parsed(
@@ -161,13 +162,18 @@ def _parsed(
     """Return a text without directives, and its tree. The same source, as an object, is the same
     text with the same files beside it."""
     key = arch, core, dict(defines or {})
-    for of, kept, made in _last:
-        if of is source and kept == key:
-            return made
-    expanded = expand(source, arch, core, defines)
-    tree = parser().parse(_METHOD.sub(_masked, expanded.text).encode())
-    _last[:] = [*(one for one in _last[-1:] if one[0] is source), (source, key, (expanded, tree))]
-    return expanded, tree
+    made = next((m for of, kept, m in _last if of is source and kept == key), None)
+    if made is None:
+        try:
+            with no_collection():
+                expanded = expand(source, arch, core, defines)
+                made = expanded, parsed(_METHOD.sub(_masked, expanded.text))
+        except CppError as problem:
+            made = problem.with_traceback(None)  # which has all words that were expanded
+        _last[:] = [*(one for one in _last[-1:] if one[0] is source), (source, key, made)]
+    if isinstance(made, CppError):
+        raise made
+    return made
 
 
 class _File:
@@ -187,9 +193,9 @@ class _File:
         expanded = self.expanded
         self.collector = Collector(expanded.kernels)
         self.collector.text = expanded.text
-        self.collector.collect(named(self.tree.root_node), self.scope)
-        for node in self.tree.root_node.children:
-            if node.type == "expression_statement" and (found := _CALL.match(node.text.decode())):
+        self.collector.collect(named(self.tree), self.scope)
+        for node in self.tree.children:
+            if node.type == "expression_statement" and (found := _CALL.match(node.string)):
                 self._refuse_outside(found[1], node)
 
     def _refuse_outside(self, word: str, node: Any) -> None:
@@ -216,7 +222,6 @@ class Follower(Instructions):
     """Follows one kernel."""
 
     file: Any = None
-    trees: Any = ()
     argument_values: dict[str, str]
     defaults: dict[str, int | float | bool]
     values_of: dict[tuple[int, bytes], Any]
@@ -226,16 +231,9 @@ class Follower(Instructions):
     def as_value(self, node: Any) -> Any:
         """Return the expression of what was read as a type or as parameters: `f(n)` or `a[0]` among
         the arguments of a template. It is read after a sign, where no type may be."""
-        from tree_sitter import Range
-
-        start, end, words = node.start_byte, node.end_byte, node.text
+        start, words = node.start_byte, node.text
         if (start, words) not in self.values_of:
-            first = max(start - 2, 0)
-            again = parser()
-            again.included_ranges = [Range((0, first), (0, end + 1), first, end + 1)]
-            tree = again.parse(b" " * first + b"0+" + words + b";")
-            self.trees = (*self.trees, tree)
-            found = tree.root_node
+            found = parsed(f"0+{node.string};", start - 2)
             while found.type != "binary_expression":
                 inside = named(found)
                 if not inside:

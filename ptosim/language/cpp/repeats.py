@@ -99,14 +99,21 @@ class _Written:
 
     def __init__(self, nodes: Sequence[Any]) -> None:
         words: dict[bytes, int] = {}
+        known: dict[bytes, tuple[int, list[tuple[bytes, bytes]], list[float]]] = {}
         self.kinds: list[int] = []
         self.numbers: list[list[tuple[bytes, bytes]]] = []
+        self.values: list[list[float]] = []
         for i, node in enumerate(nodes):
             text = node.text if _may_repeat(node) else b""
-            self.numbers.append(_NUMBER.findall(text))
-            plain = _NUMBER.sub(b"#", text)
-            self.kinds.append(words.setdefault(plain, len(words)) if text else -i - 1)
-        self.values = [[float(a + b) for a, b in found] for found in self.numbers]
+            if text not in known:
+                found = _NUMBER.findall(text)
+                plain = _NUMBER.sub(b"#", text)
+                kind = words.setdefault(plain, len(words))
+                known[text] = kind, found, [float(a + b) for a, b in found]
+            kind, numbers, values = known[text]
+            self.kinds.append(kind if text else -i - 1)
+            self.numbers.append(numbers)
+            self.values.append(values)
 
     def exact(self, at: int) -> list[Fraction]:
         """Return the numbers of a statement."""
@@ -259,7 +266,7 @@ def _enter_lines(
         over = max(a.denominator, b.denominator)
         if part.text.startswith(b"-"):  # a sign belongs to the number
             a, b = -a, -b
-        type_ = literal(part.text.decode(), part).type
+        type_ = literal(part.string, part).type
         first, step = a * over, (b - a) * over
         last = first + step * rounds
         is_whole = first.denominator == step.denominator == 1 and not over & (over - 1)

@@ -62,6 +62,10 @@ MOST_OPERATIONS = 400_000
 """Operations of one kernel after everything was unrolled."""
 MOST_STEPS = 150_000
 """Statements and calls of one elaboration."""
+MOST_IDLE = 50_000
+"""Statements and calls after one another that make no operation."""
+MOST_RECURSIVE = 10_000
+"""Calls of a function while a call of it is followed."""
 MOST_VALUES = 2_000_000
 """Expressions that are evaluated in one elaboration."""
 DEEPEST = 400
@@ -129,8 +133,10 @@ class State:
         self.scope = self.everything
         self.constants: dict[tuple[str, str], Operation] = {}
         self.count = 0
-        self.steps = 0
+        self.steps = self.idle_from = 0
+        self.made = 0, 0  # values and operations, when something was made last
         self.calls: list[tuple[str, int]] = []
+        self.inside: dict[Any, int] = {}  # functions whose calls are followed: how many are inside
         self.reached: dict[int, tuple[tuple[str, int], ...]] = {}
         self.pinned: list[int] = []
         self.warnings: list[tuple[int, str, str]] = []
@@ -173,6 +179,16 @@ class State:
                 node,
                 f"more than {MOST_STEPS:,} statements and calls are executed here",
                 "a loop without an end, or a kernel that is too large to be read",
+            )
+        made = self.count, len(self.make.ops)
+        if made != self.made:
+            self.made, self.idle_from = made, self.steps
+        elif self.steps - self.idle_from > MOST_IDLE:
+            raise CppError(
+                node,
+                f"more than {MOST_IDLE:,} statements and calls after one another only compute "
+                "numbers before the run",
+                "a loop or a recursion without an end?",
             )
         if self.count > 40 * MOST_OPERATIONS or len(self.make.ops) > MOST_OPERATIONS:
             raise CppError(node, f"the kernel has more than {MOST_OPERATIONS:,} operations")

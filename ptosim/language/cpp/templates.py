@@ -355,7 +355,7 @@ def _words(node: Any) -> set[str]:
     waiting = [node]
     while waiting:
         part = waiting.pop()
-        if part.child_count == 0:
+        if not part.children:
             found.add(text(part))
         waiting.extend(part.children)
     return found

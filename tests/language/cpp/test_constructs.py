@@ -9,6 +9,7 @@ import re
 import sys
 import tomllib
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -17,6 +18,7 @@ import ptosim
 from ptosim.ground.diagnostics.model import ProgramError
 from ptosim.ground.errors import PtosimError
 from ptosim.ground.ir.core import Operation
+from ptosim.language.cpp import tree
 
 _HEAD = """#include <pto/pto-inst.hpp>
 using namespace pto;
@@ -205,7 +207,7 @@ def test_macros_without_end_are_told(monkeypatch: pytest.MonkeyPatch) -> None:
         ("AICORE void k(__gm__ float *y) { int n = 1; while (n > 0) { int m = n; m++; } }",
          "a round changes nothing"),
         ("constexpr int f(int n) { while (true) { n++; } return n; }\n"
-         "AICORE void k(__gm__ float *y) { constexpr int v = f(1); }", "calls are executed"),
+         "AICORE void k(__gm__ float *y) { constexpr int v = f(1); }", "only compute numbers"),
         ("template <int N> struct S { static constexpr int v = S<N + 1>::v; };\n"
          "AICORE void k(__gm__ float *y) { y[0] = S<0>::v; }", "nested too deeply"),
     ],
@@ -261,6 +263,58 @@ def test_calls_count_like_statements(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("ptosim.language.cpp.state.MOST_STEPS", 250)
     with pytest.raises(ProgramError, match="more than 250 statements and calls are executed here"):
         ptosim.load(text, target="a2a3", filename="k.cpp")
+
+
+def test_what_only_computes_without_an_end_is_told_soon(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Loops and branching recursion whose numbers are known before the run make no operation: they
+    end long before what makes some does."""
+    monkeypatch.setattr("ptosim.language.cpp.state.MOST_IDLE", 600)
+    monkeypatch.setattr("ptosim.language.cpp.calls.MOST_RECURSIVE", 100)
+    counts = "constexpr int count(int n) { for (int i = 0; i < LAST; i++) n++; return n; }"
+    both = "constexpr int fib(int n) { return n < 2 ? n : fib(n - 1) + fib(n - 2); }"
+    for call, before in (("count(1)", counts.replace("LAST", "250")), ("fib(8)", both)):
+        text = _kernel(f"TADDS(b, a, (float){call});" * 4, before)
+        ptosim.load(text, target="a2a3", filename="k.cpp")
+    for body, before, words in (
+        ("count(1)", counts.replace("LAST", "2000000000"), "more than 600 .* only compute numbers"),
+        ("fib(40)", both, "`fib` is not read: it calls itself more than 100 times"),
+    ):
+        text = _kernel(f"TADDS(b, a, (float){body});", before)
+        with pytest.raises(ProgramError, match=words):
+            ptosim.load(text, target="a2a3", filename="k.cpp")
+
+
+def test_a_loop_of_too_many_rounds_that_need_numbers_is_told_at_once() -> None:
+    body = "for (int i = 0; i < 2000000000; i++) { TASSIGN(b, part(i)); TADDS(b, a, 1.0f); }"
+    before = "constexpr int part(int i) { static_assert(i >= 0); return i % 2 * 0x4000; }"
+    with pytest.raises(ProgramError, match="more than 100,000 rounds before the run"):
+        ptosim.load(_kernel(body, before), target="a2a3", filename="k.cpp")
+
+
+@pytest.mark.parametrize("count", [300, 700])
+def test_calls_that_are_parsed_apart_are_where_and_what_they_are_in_the_whole(count: int) -> None:
+    """Trees of texts with hundreds of lines of calls, against those that the package gives for the
+    whole text: types, places and texts of all nodes."""
+
+    def shown(node: Any, words: bytes) -> Any:
+        inside = [shown(c, words) for c in node.children]
+        return node.type, node.start_byte, words[node.start_byte : node.end_byte], inside
+
+    draw = random.Random(count)
+    kinds = ["TADD(y, x, x);", "TADDS(x, y, {}.0f);", "f<{}>(b, a); g.h(3);", "p((int)(0x{}) + n);",
+             "TASSIGN(y, (uint64_t)(0x{} + n));", "pto::TEXP(y, x);  "]  # fmt: skip
+    lines = [f"  {draw.choice(kinds).format(draw.randrange(30))}" for _ in range(count)]
+    for i in (0, 1):
+        lines[i * 290 : i * 290] = ["  switch (n) { case 1:", "  for (;;) {"][i : i + 1]
+    text = "\n".join(["void k(int n) {", *lines, "}" * 3])
+    root = tree.parsed(text)
+    assert root.whole.apart
+    whole = tree.parser().parse(text.encode()).root_node
+    assert shown(root, text.encode()) == shown(whole, text.encode())
+    for head in ("for (int i = 0;", "int q[] = {", 'auto s = R"('):  # they may be no statements
+        text = "\n".join(["void k() {", head, *lines[1:280], "}"])
+        whole = tree.parser().parse(text.encode()).root_node
+        assert shown(tree.parsed(text), text.encode()) == shown(whole, text.encode())
 
 
 _HEAD_AND_TAIL = """int sum(int s) { return s; }
