@@ -330,8 +330,10 @@ def linear_of(part: Any, deep: int = 0) -> Linear:
     """Return a form or a number as a sum of atoms."""
     if isinstance(part, Unknowable):
         return Linear({part.symbol: 1}, 0)
-    if not isinstance(part, Form):
+    if isinstance(part, int):
         return Linear({}, int(part))
+    if not isinstance(part, Form):  # of what is unknown, or has a fraction, each one may be another
+        return Linear({object(): 1}, 0)
     if deep > _DEEP:
         return Linear({part: 1}, 0)
     made = None
