@@ -31,6 +31,7 @@ from ptosim.engine.paths.forms import (
     Use,
     Window,
     is_of_buffer,
+    meaning_of,
     range_of,
     symbol_of,
 )
@@ -44,7 +45,7 @@ from ptosim.machine.core import Core
 from ptosim.machine.values import GmView, Pointer
 from ptosim.machine.vector import VectorWindow
 from ptosim.ops.base.binding import OpFault
-from ptosim.ops.scalar.numbers import ScalarFault
+from ptosim.ops.scalar.numbers import DIVIDES, ScalarFault
 
 _FIRST = 6
 """Checks of an instruction that are kept, besides the last one."""
@@ -367,11 +368,14 @@ class Paths(Scalars):
         return muted.told
 
     def fault(self, engine: Host, core: Core, inst: Inst, fault: Fault) -> int:
-        """A fault that depends on what is only assumed makes the run void."""
-        sources = sources_of(engine.program, inst)
+        """A fault that depends on what is only assumed makes the run void. Raises Trap for a given
+        divisor of zero: whatever is divided fails."""
+        sources = sources_of(engine.program, engine.program.insts[inst.pc])  # in their order
         given = {s: part_of(core.slots, self._half, s) for s in sources}
-        if any(isinstance(f, Form) for f in given.values()):
-            forms = {s: f for s, f in given.items() if isinstance(f, Form)}
+        forms = {s: f for s, f in given.items() if isinstance(f, Form)}
+        if forms and meaning_of(inst)[0].removesuffix("u") in DIVIDES and sources[1] not in forms:
+            raise engine.trap(inst, fault) from fault
+        if forms:
             self._broken(self._limit(core, inst, forms, given), len(engine.sink))
         return super().fault(engine, core, inst, fault)
 

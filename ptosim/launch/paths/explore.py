@@ -88,6 +88,8 @@ class Explored:
     says which limit ended the search, '' if none did; `unsolved` are bounds that no value tried
     meets."""
 
+    given: tuple[str, ...] = ()
+    """The scalars that were given, as words of a command."""
     runs: list[PathRun] = field(default_factory=list)
     open: list[Decision] = field(default_factory=list)
     left: str = ""
@@ -147,6 +149,12 @@ class Explored:
         return bool(self.valid) and not (self.open or self.left or self.unsolved) and ends
 
 
+def given_words(args: Mapping[str, Any]) -> tuple[str, ...]:
+    """Return the words of a command that give it the same scalars."""
+    scalars = {n: v for n, v in args.items() if isinstance(v, (int, float))}
+    return tuple(f"--arg {name}={value}" for name, value in scalars.items())
+
+
 def explore(
     front: Front,
     profile: Profile,
@@ -183,7 +191,7 @@ class Search:
         found = argument_symbols(prepared, args, blocks)
         self.symbols = {name: space.known(symbol) for name, symbol in found.items()}
         self.block, self.blocks = map(space.known, block_symbols(blocks))
-        self.found = Explored(space=space)
+        self.found = Explored(given_words(args), space=space)
         self.queue: deque[tuple[Assignment, int]] = deque()
         self.tried: set[Any] = set()
         self.reached: dict[Key, bool] = {}

@@ -284,12 +284,15 @@ def _avoided(made: Requirement, limit: Limit, run: PathRun, space: Space) -> lis
     return list(found.values())
 
 
-def told_of(front: Front, requirements: Sequence[Requirement]) -> list[Diagnostic]:
-    """Return the notes on requirements that a user should see."""
-    return [_finding_of(front, r) for r in requirements if not r.is_quiet]
+def told_of(
+    front: Front, requirements: Sequence[Requirement], given: tuple[str, ...]
+) -> list[Diagnostic]:
+    """Return the notes on requirements that a user should see; `given` are words of the command
+    that brings one out."""
+    return [_finding_of(front, r, given) for r in requirements if not r.is_quiet]
 
 
-def _finding_of(front: Front, made: Requirement) -> Diagnostic:
+def _finding_of(front: Front, made: Requirement, given: tuple[str, ...]) -> Diagnostic:
     text = front.source.text.splitlines()
     line = made.lines[0] if made.lines else 1
     start = sum(len(each) + 1 for each in text[: line - 1])
@@ -297,7 +300,8 @@ def _finding_of(front: Front, made: Requirement) -> Diagnostic:
     indent = width - len(text[line - 1].lstrip()) if width else 0
     span = Span(front.source, start + indent, start + width)
     lines = ", ".join(map(str, made.lines[:8]))
-    words = " ".join(f"--arg {n}={v}" for n, v in made.broken_by.items() if n not in _OF_LAUNCH)
+    broken = [f"--arg {n}={v}" for n, v in made.broken_by.items() if n not in _OF_LAUNCH]
+    words = " ".join((*given, *broken)) if broken else ""
     see = f"see what a value outside does: `ptosim check {front.source.label} {words}`"
     if made.is_one:
         text_ = f"@{made.entry}: only {made.expr} = {made.low} is inside what it requires"

@@ -27,6 +27,7 @@ from ptosim.launch.paths.explore import (
     Explored,
     PathRun,
     explore,
+    given_words,
     is_forced_in,
     is_loop,
     line_of,
@@ -227,7 +228,7 @@ def findings_of(
         for each in _findings(shown):
             if fault_of(each) in faults:
                 first.setdefault(fault_of(each), each)
-        found += [_witnessed(front, first[fault], shown) for fault in first]
+        found += [_witnessed(front, first[fault], shown, explored.given) for fault in first]
     return found
 
 
@@ -301,7 +302,7 @@ def _assumed(run: PathRun) -> list[str]:
     return sorted(s.name for s in run.noted.decided_by if s.kind == DATA)
 
 
-def _witnessed(front: Front, found: Diagnostic, run: PathRun) -> Diagnostic:
+def _witnessed(front: Front, found: Diagnostic, run: PathRun, given: tuple[str, ...]) -> Diagnostic:
     """A finding with the values that show it; with a value of data that is assumed it weighs
     less."""
     witness = {s.name: v for s, v in _witness(run).items()}
@@ -319,6 +320,7 @@ def _witnessed(front: Front, found: Diagnostic, run: PathRun) -> Diagnostic:
     made = replace(found, context=context)
     words = [f"--arg {s.name}={v}" for s, v in _witness(run).items() if _is_given(s)]
     if words and not assumed:
+        words = [*given, *words]
         see = f"see it: `ptosim check {front.source.label} {' '.join(words)}`"
         made = replace(made, help=f"{made.help}; {see}" if made.help else see)
     if not assumed:
@@ -422,9 +424,8 @@ def paths_of(
     same = peers[key]
     required = [replace(r, entry=entry) for r in same.requirements]
     coverage = replace(same.coverage, entry=entry)
-    return same._replace(
-        findings=told_of(front, required), coverage=coverage, requirements=required
-    )
+    told = told_of(front, required, given_words(args))
+    return same._replace(findings=told, coverage=coverage, requirements=required)
 
 
 def _followed(
@@ -483,9 +484,10 @@ def _brought_out(
         follow_extents(front, explored)
     found = findings_of(front, entry, explored, known)
     coverage = coverage_of(front, entry, explored, loops)
+    found = [*never_met(front, entry, explored), *found]
     return EntryPaths(
-        [*never_met(front, entry, explored), *found, *told_of(front, required)], coverage,
-        required, is_covered(first, explored),
+        [*found, *told_of(front, required, explored.given)], coverage, required,
+        is_covered(first, explored),
         _inside(front, entry, explored),
     )  # fmt: skip
 

@@ -20,7 +20,7 @@ import numpy as np
 
 from ptosim.ground.ir.core import Operation
 from ptosim.ground.ir.types import DType
-from ptosim.machine.affine import Affine
+from ptosim.machine.affine import Affine, Unknown
 from ptosim.machine.core import SLOT_BLOCK, SLOT_BLOCK_NUM, SLOT_SUBBLOCK, SLOT_SUBBLOCK_NUM
 from ptosim.machine.numbers.lanes import COMPARISONS, of_numbers
 from ptosim.machine.numbers.rounding import multiply_add
@@ -110,13 +110,20 @@ def _seen(view: Callable[[int, DType], int], function: Callable[[int, int], int]
 _on_bits, _on_signed = partial(_seen, unsigned), partial(_seen, _signed)
 
 
-def _checked(function: Callable[[int, int], int]) -> Callable[[int, int], int]:
-    def divide(a: int, b: int) -> int:
-        if b == 0:
-            raise ScalarFault("division by zero")
-        return function(a, b)
+def _quotient(function: Callable[[int, int], int], view: Callable[[int, DType], int]) -> Maker:
+    """Nothing can be divided by zero, whether it is known or not."""
 
-    return divide
+    def make(operand: DType, result: DType) -> Function:
+        seen = _seen(view, function)(operand, result)
+
+        def divide(a: int, b: int) -> int:
+            if b.__class__ is not Unknown and b == 0:
+                raise ScalarFault("division by zero")
+            return seen(a, b)
+
+        return divide
+
+    return make
 
 
 def _shift(function: Callable[[int, int], int], view: Callable[[int, DType], int]) -> Maker:
@@ -322,7 +329,7 @@ def _arithmetic(word: str, kind: str) -> Maker:
     view = _signed if kind == "s" else unsigned
     if word in ("shl", "shr"):
         return _shift(function, view)
-    return _seen(view, _checked(function) if word in DIVIDES else function)
+    return _quotient(function, view) if word in DIVIDES else _seen(view, function)
 
 
 MAKERS: dict[str, Maker] = {

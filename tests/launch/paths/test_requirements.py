@@ -224,3 +224,29 @@ def test_a_bound_is_found_past_a_number_that_is_compared_with_another():
     text = kernel(test + window("%o = arith.addi %n, %m : index"), ARGS)
     texts = [r["text"] for r in ptosim.check(text, sync="manual").requirements]
     assert any(text.startswith("m + n <= 15") for text in texts)
+
+
+DIVIDED = "%q = arith.divui %n, %m : index"
+DIVISIONS = {
+    "of anything": DIVIDED,
+    "on a path": f"%is = arith.cmpi sgt, %k, %c8 : index\nscf.if %is {{\n{DIVIDED}\n}}",
+}
+
+
+@pytest.mark.parametrize("explore", [True, False])
+@pytest.mark.parametrize("name", DIVISIONS)
+def test_a_given_divisor_of_zero_is_an_error_whatever_is_divided(name: str, explore: bool) -> None:
+    """Found by launching shipped programs: nothing was said of it, because what is divided is not
+    known. The command that shows it repeats what was given."""
+    text = kernel(DIVISIONS[name], "%n: index, %m: index, %k: index")
+    zero = ptosim.check(text, sync="manual", args={"m": 0}, explore=explore)
+    found = [d for d in zero if d.code == "PTO6007"]
+    assert len(found) == (explore or name == "of anything")
+    if name == "on a path":
+        assert all("--arg m=0 --arg k=" in (d.help or "") for d in found)
+    other = ptosim.check(text, sync="manual", args={"m": 3}, explore=explore)
+    assert not [d for d in other if d.is_error]
+    if explore:
+        asked = ptosim.check(text, sync="manual", args={"n": 5})
+        (told,) = [d for d in asked if d.code == "PTO6052"]
+        assert "--arg n=5 --arg m=0" in (told.help or "")
