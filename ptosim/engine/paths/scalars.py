@@ -81,6 +81,11 @@ class Scalars(Unknowns):
         """An operation that not every number can be given to takes the one of a slot."""
         raise NotImplementedError
 
+    def _ends(self, inst: Inst, slots: list[Any], bounds: tuple[int, int, int]) -> None:
+        """A loop begins whose bounds have forms: one that no launch gets to the end of says
+        something of them."""
+        raise NotImplementedError
+
     # -- numbers -----------------------------------------------------------------------------------
 
     def _call(
@@ -181,6 +186,7 @@ class Scalars(Unknowns):
                     held = part_of(slots, half, slot)
                     slots[half + slot] = Carried(slots[slot], held, more, made)
                 self._asked(inst, slots, step)
+                self._ends(inst, slots, (lower, upper, step))
 
         return start
 

@@ -19,6 +19,7 @@ from ptosim.engine.paths.forms import (
     DATA,
     INDEX,
     Assignment,
+    Computed,
     Form,
     Limit,
     Made,
@@ -53,6 +54,11 @@ _FIRST = 6
 
 LAST = -1
 """The last round."""
+MOST_ROUNDS = 1 << 40
+"""Rounds of a loop that no launch gets to the end of: a core needs ten minutes for as many cycles.
+A division without a sign makes more of a negative number."""
+_WIDE, _LOOKED = ("floordivu", "ceildivu", "shru"), 32
+"""Words that make more of it, and how many parts of a form are looked at for them."""
 _PLACES = ("addr", "slot", "row", "col")
 """Operands that say where on chip a tile is."""
 _REFUSED = "PTO8"
@@ -296,6 +302,21 @@ class Paths(Scalars):
             given = {s: slots[s] for s in sources_of(self._engine.program, inst)} | {slot: form}
             self._keep(self._limit(self._kept.cores[0], inst, {slot: form}, given))
 
+    def _ends(self, inst: Inst, slots: list[Any], bounds: tuple[int, int, int]) -> None:
+        given = {s: slots[s] for s in bounds}
+
+        def breaks(values: Mapping[int, Any]) -> str:
+            first, end, gain = ({**given, **values}[s] for s in bounds)
+            return f"more than {MOST_ROUNDS:,} rounds" if end - first > MOST_ROUNDS * gain else ""
+
+        parts = {s: part_of(slots, self._half, s) for s in bounds}
+        forms = {s: f for s, f in parts.items() if isinstance(f, Form)}
+        limit = Limit(inst, forms, breaks, len(self.noted.decisions))
+        if breaks({}):
+            self._broken(limit, len(self._engine.sink))
+        if any(map(_is_wide, forms.values())):
+            self._keep(limit)
+
     def _broken(self, limit: Limit, told: int) -> None:
         """A check failed: on values that certainly occur it is a fault, else the run is void."""
         if self._is_certain(limit):
@@ -497,6 +518,17 @@ def _misplaced(core: Core, inst: Inst, values: Mapping[int, Any]) -> str:
         return ""
     finally:
         core.slots, core.ub = slots, ub
+
+
+def _is_wide(form: Form) -> bool:
+    """Is it made of a number that is divided without a sign?"""
+    todo: list[Any] = [form]
+    for part in todo:
+        if isinstance(part, Computed) and part.word in _WIDE:
+            return True
+        if isinstance(part, Form) and len(todo) < _LOOKED:
+            todo += part.parts()
+    return False
 
 
 def _is_condition(op: Operation | None) -> bool:

@@ -262,11 +262,21 @@ class _Proof:
         key = loop.inst.pc, symbol, frozenset((s, base.get(s)) for s in others)
         at = self.trips.setdefault(key, cache(lambda v: loop.trips({**base, symbol: v})))
         low, high = max(symbol.low, -1), min(symbol.high, _LARGE)
+        if low < 0 < high and at(low) > at(0):
+            low = 0  # a division sees a negative number without its sign: it is a large one
         first, last = _edge(at, rounds, low, high), _edge(at, rounds + 1, low, high) - 1
         near = range(first, min(last, first + 33))
         left: list[dict[Symbol, int]] = []
-        for value in dict.fromkeys((first, last, first + 1, (first + last) // 2, *near)):
-            if not first <= value <= last or at(value) != rounds:
+        likely = (
+            first,
+            last,
+            first + 1,
+            (first + last) // 2,
+            *near,
+            rounds,
+        )  # of a remainder the last
+        for value in dict.fromkeys(likely):
+            if not low <= value <= high or at(value) != rounds:
                 continue
             tried = self.explored.space.fits({**base, symbol: value})
             if tried is None or not _holds(way.kept, tried):
@@ -465,11 +475,19 @@ class _Proof:
                 continue
             step = loop.symbol.step  # not every number of rounds may occur
             near = range(rounds, rounds + min(step, _FEW))
-            tried = next(chain.from_iterable(self._at(loop, n, way) for n in near), None)
+            ways = (way, way._replace(base=self._raised(loop, way.base, rounds)))
+            every = (self._at(loop, n, each) for each in ways for n in near)
+            tried = next(chain.from_iterable(every), None)
             if tried is None:
                 raise Unproven(loop.inst.pc, f"no value found with which it makes {rounds} rounds")
             way = way._replace(base=tried)
         return dict(way.base)
+
+    def _raised(self, loop: Loop, base: Assignment, rounds: int) -> Assignment:
+        """The same with what else the caller gives so large that it does not end a loop first."""
+        others = [s for s in loop.test.form.symbols - {loop.symbol} if s.kind not in _ORDER]
+        large = {s: min(max(base.get(s, s.default), _FEW * rounds), s.high) for s in others}
+        return self.explored.space.fits({**base, **large}) or base
 
     def _followed_too(self, way: _Way, assignment: Assignment, shown: Shown) -> PathRun:
         """Follow the same with forms: of what is compared in these rounds, too."""

@@ -248,3 +248,50 @@ def test_what_moves_may_come_to_what_is_outside_of_its_rounds(name):
         away = [*lines[:at], far, "store %far", *lines[at + 1 :]]
         (made,) = ptosim.check(of_rows(*away), sync="manual").coverage
         assert made["trips"] == "proven"
+
+
+COUNTS = {
+    "a quotient of bits": ("%q = arith.divui %n, %c16 : index", lambda n, m: n // 16),
+    "one rounded up": ("%q = arith.ceildivui %n, %c16 : index", lambda n, m: -(-n // 16)),
+    "a shift": ("%q = arith.shrui %n, %c3 : index", lambda n, m: n >> 3),
+    "a quotient": ("%q = arith.divsi %n, %c16 : index", lambda n, m: n // 16),
+    "the lesser of two": (
+        "%p = arith.divui %n, %c8 : index\n%q = arith.minui %p, %m : index",
+        lambda n, m: min(n // 8, m)),
+    "a remainder": ("%q = arith.remui %n, %c64 : index", lambda n, m: n % 64),
+}  # fmt: skip
+ROUNDS_OF = """{count}
+scf.for %i = %c0 to %q step %c1 {{
+{load}
+pto.set_flag[<PIPE_MTE2>, <PIPE_MTE3>, <EVENT_ID0>]
+%late = arith.cmpi slt, %i, %c8 : index
+scf.if %late {{
+pto.wait_flag[<PIPE_MTE2>, <PIPE_MTE3>, <EVENT_ID0>]
+}} {otherwise}
+{store}
+pto.set_flag[<PIPE_MTE3>, <PIPE_MTE2>, <EVENT_ID1>]
+pto.wait_flag[<PIPE_MTE3>, <PIPE_MTE2>, <EVENT_ID1>]
+}}"""
+
+
+@pytest.mark.parametrize("name", COUNTS)
+def test_how_often_a_loop_runs_is_a_quotient(name: str) -> None:
+    """All numbers of rounds are covered, though a negative number without its sign is a large one:
+    what only happens from the ninth round on is found, with numbers that give so many."""
+    count, rounds = COUNTS[name]
+    load, store = RACE.splitlines()
+    wait = "else {\npto.wait_flag[<PIPE_MTE2>, <PIPE_MTE3>, <EVENT_ID0>]\n}"
+    wrong, right = (
+        ptosim.check(
+            kernel(ROUNDS_OF.format(count=count, load=load, store=store, otherwise=otherwise),
+                   "%n: index, %m: index"), sync="manual")
+        for otherwise in ("", wait)
+    )  # fmt: skip
+    assert [d for d in right if d.is_error] == []
+    (made,) = right.coverage
+    assert (made["paths"], made["trips"], made["loops"]) == ("all", "proven", [])
+    shown = [d for d in wrong if d.severity > ptosim.Severity.NOTE and "witness" in d.context]
+    assert shown
+    for found in shown:
+        values = found.context["witness"]
+        assert rounds(values.get("n", 1), values.get("m", 1)) > 8
