@@ -211,6 +211,11 @@ class PipeType:
     local: int = 2
     nosplit: bool = False
 
+    @property
+    def mask(self) -> int:
+        """The directions as bits, 1 from the cube and 2 to it, also of slots in global memory."""
+        return self.direction - 4 if self.direction > 4 else self.direction
+
 
 @dataclass(frozen=True, slots=True)
 class ArrayType:

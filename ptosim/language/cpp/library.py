@@ -309,8 +309,6 @@ def pipe_type(args: list[Any], node: Any) -> PipeType:
     if len(numbers) < 4:
         raise CppError(node, "TPipe takes a flag, a direction, the bytes and the number of slots")
     flag, direction, size, slots, *rest = numbers
-    if direction in (5, 6, 7):
-        direction -= 4
     local = rest[0] if rest else 2
     return PipeType(flag, direction, size, slots, local, bool(rest[1]) if len(rest) > 1 else False)
 

@@ -279,16 +279,14 @@ class Sync(Operators):
                 "the file does not ask for which core it is compiled",
                 "put the halves in `#ifdef __DAV_CUBE__` and `#ifdef __DAV_VEC__`",
             )
-        if type_.direction not in (1, 2, 3):
-            raise refused(
-                node,
-                "TPipe",
-                "this direction has no form in the IR",
-                "use DIR_C2V, DIR_V2C or DIR_BOTH",
-            )
+        cure = "use DIR_C2V, DIR_V2C or DIR_BOTH"
+        if type_.mask not in (1, 2, 3):
+            raise refused(node, "TPipe", "this direction has no form in the IR", cure)
+        if type_.direction > 4 and self.arch == "a2a3":
+            raise refused(node, "TPipe", "the headers of A2/A3 have no such direction", cure)
         known = self.pipe_ids.setdefault((node.start_byte, type_), len(self.pipe_ids))
         name = "aic" if self.core == "cube" else "aiv"
-        attrs = {"id": str(known), "dir_mask": str(type_.direction),
+        attrs = {"id": str(known), "dir_mask": str(type_.mask),
                  "slot_size": str(type_.slot_size), "slot_num": str(type_.slot_num)}  # fmt: skip
         if self.arch == "a2a3" and type_.local:
             attrs["local_slot_num"] = str(min(type_.local, type_.slot_num))
@@ -343,7 +341,7 @@ class Sync(Operators):
                 slots = self.cast(slots, Pointer(SCALARS["float"]), node)
             given.append(("gm_slot_buffer", self.typed(slots)))
         for bit, word, value in zip((1, 2), ("c2v", "v2c"), args[1:], strict=False):
-            if type_.direction & bit:
+            if type_.mask & bit:
                 address = self.known(value, node, "the address of a FIFO's slots")
                 given.append((f"{word}_consumer_buf", self._slots(type_, word, address, id_)))
         parts: list[Any] = []
@@ -385,9 +383,20 @@ class Sync(Operators):
         """`TPUSH<split>(pipe, tile)`."""
         self._no_grid(targs, word, node)
         _, entry, attrs = self._ends(args, targs, node)
+        self._refuse_part_of_another(args, attrs["split"], word, node)
         operand = self.tile(entry, node) if isinstance(entry, Tile) else self._slot(entry, node)
         other = "aiv" if self.core == "cube" else "aic"
         self.make.op(f"pto.tpush_to_{other}", [self._in_brackets(operand), attrs], [])
+
+    def _refuse_part_of_another(self, args: list[Any], split: str, word: str, node: Any) -> None:
+        """The third argument is the vector core whose part of the slot is written."""
+        given = [a for a in args if isinstance(a, Num)]
+        if not given or split == "0" or self.core == "cube":
+            return
+        own = self.grid("get_subblock_idx", node)
+        if given[-1] != self.cast(own, given[-1].type, node):
+            why = "it writes the part of a slot that is not this vector core's own"
+            raise refused(node, word, why, "leave the number out, or give get_subblockid()")
 
     def _in_brackets(self, operand: Typed) -> Node:
         parts = [

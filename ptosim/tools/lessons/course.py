@@ -1,5 +1,5 @@
 """The lessons of `ptosim learn`: each is a folder of `ptosim/lessons` with a text, a program to
-complete, a solution, and a file that says how an answer is checked.
+complete (`start.pto`, or `.cpp`), a solution, and a file that says how an answer is checked.
 
     title = "…"              targets = ["a5"]        block_num = 4
     hints = ["…", "…"]       needs = ["pto.tadd"]    clean = ["PTO6101"]
@@ -46,11 +46,12 @@ class Lesson:
     solution: str
     hints: tuple[str, ...]
     check: dict[str, Any]
+    suffix: str = ".pto"
 
     @property
     def file(self) -> str:
         """The name of the learner's program."""
-        return f"{self.name}.pto"
+        return f"{self.name}{self.suffix}"
 
 
 @lru_cache(maxsize=1)
@@ -71,8 +72,10 @@ def lesson(number: int) -> Lesson:
 def _lesson(number: int, folder: Path) -> Lesson:
     check = tomllib.loads(_read(folder, "lesson.toml"))
     title, hints = check.pop("title"), tuple(check.pop("hints"))
-    text, start, solution = (_read(folder, n) for n in ("text.md", "start.pto", "solution.pto"))
-    return Lesson(number, folder.name, title, text, start, solution, hints, check)
+    suffix = next(p.suffix for p in folder.iterdir() if p.stem == "start")
+    names = ("text.md", f"start{suffix}", f"solution{suffix}")
+    text, start, solution = (_read(folder, n) for n in names)
+    return Lesson(number, folder.name, title, text, start, solution, hints, check, suffix)
 
 
 def _read(folder: Path, name: str) -> str:

@@ -136,15 +136,23 @@ def prove(before: Launched, after: Launched, *, tolerance: str = "") -> Proof:
 
 def _otherwise(one: Profile, other: Profile) -> str:
     """In what two profiles give programs another meaning, '' in nothing: of switches one that sets
-    others, else the first."""
+    others, else the first; and what makes it one for both, if there is such: one that sets all."""
     if one.target != other.target:
         return f"A is for {one.target}, B for {other.target}"
     differing = [name for name, value in one.switches.items() if value != other[name]]
     if not differing:
         return ""
-    name = next((each for each in differing if switches()[each].sets), differing[0])
-    both = f"`--set {name}={one[name]}` is for both"
-    return f"switch {name} is {one[name]} in A and {other[name]} in B; {both}"
+    name = next((each for each in differing if switches()[each].sets), None)
+    if name is not None:
+        cure, more = name, ""
+    else:
+        name, *others = differing
+        wanted = {each: one[each] for each in differing}.items()
+        sets = ((n, s.sets.get(one[n], {})) for n, s in switches().items() if n in one.switches)
+        cure = next((n for n, given in sets if wanted <= given.items()), name)
+        more = f" ({', '.join(others)} too)" if others else ""
+    both = f"`--set {cure}={one[cure]}` is for both"
+    return f"switch {name} is {one[name]} in A and {other[name]} in B{more}; {both}"
 
 
 def prove_each(

@@ -332,20 +332,21 @@ def test_a_proof_beside_a_text_says_which_switch_differs(tmp_path: Path) -> None
     from ptosim.tools.search.prove import Launched, prove
 
     (tmp_path / "k.cpp").write_text(_TEXT)
-    kernel = ptosim.load(tmp_path / "k.cpp", target="a5")
-    (tmp_path / "k.pto").write_text(print_module(kernel.front.module))
+    differs = {
+        "a5": "switch lowering is library in A and expansion in B",
+        "a2a3": "switch pad.float is inf in A and finite in B (tcmps.mask too)",
+    }
 
-    def verdict(**options) -> tuple[str, str]:
-        first = ptosim.load(tmp_path / "k.cpp", target="a5", **options)
-        other = ptosim.load(tmp_path / "k.pto", target="a5", level=3, sync="manual", **options)
+    def verdict(target: str, **options) -> tuple[str, str]:
+        first = ptosim.load(tmp_path / "k.cpp", target=target, **options)
+        (tmp_path / "k.pto").write_text(print_module(first.front.module))
+        other = ptosim.load(tmp_path / "k.pto", target=target, level=3, sync="manual", **options)
         proof = prove(Launched(first, None, {}), Launched(other, None, {}))
         return proof.verdict, proof.why
 
-    assert verdict() == (
-        "refused",
-        "switch lowering is library in A and expansion in B; `--set lowering=library` is for both",
-    )
-    assert verdict(switches={"lowering": "library"})[0] == "equal"
+    for target, why in differs.items():
+        assert verdict(target) == ("refused", f"{why}; `--set lowering=library` is for both")
+        assert verdict(target, switches={"lowering": "library"})[0] == "equal"
 
 
 def test_plain_lines_are_one_word_for_the_preprocessor() -> None:

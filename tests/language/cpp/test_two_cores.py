@@ -132,6 +132,36 @@ def test_entries_of_a_fifo_may_be_slots_in_global_memory(
     assert not [d for d in result.findings if d.is_error]
 
 
+_PUSHED = """#include <pto/pto-inst.hpp>
+using namespace pto;
+__global__ AICORE void k(__gm__ half* slots) {
+  TPipe<0, Direction::DIR_V2C, 2048, 2> pipe((__gm__ void*)slots, 0x0, 0x0);
+#ifdef __DAV_VEC__
+  Tile<TileType::Vec, half, 16, 32> t;
+  TASSIGN(t, 0x10000);
+  uint32_t own = get_subblockid();
+  TPUSH<TileSplitAxis::TILE_UP_DOWN>(pipe, t, PART);
+#endif
+}
+"""
+
+
+@pytest.mark.parametrize("target", ["a2a3", "a5"])
+def test_a_vector_core_writes_its_own_part_of_a_slot(target: str) -> None:
+    """`TPUSH<split>(pipe, tile, subBlockId)`: another core's part has no form in the IR."""
+
+    for part in ("own", "get_subblockid()"):
+        ptosim.load(_PUSHED.replace("PART", part), target=target, filename="k.cpp")
+    with pytest.raises(ProgramError, match="not this vector core's own"):
+        ptosim.load(_PUSHED.replace("PART", "0"), target=target, filename="k.cpp")
+
+
+def test_slots_in_global_memory_alone_are_a_direction_of_a5() -> None:
+    entry = "k<TileSplitAxis::TILE_NO_SPLIT, Direction::DIR_C2V_GM>"
+    with pytest.raises(ProgramError, match="headers of A2/A3 have no such direction"):
+        ptosim.load(_SLOTS, entry=entry, target="a2a3", filename="k.cpp")
+
+
 def test_a_slot_that_was_never_taken_is_told() -> None:
     text = _SLOTS.replace("TALLOC<Pipe, decltype(g), kSplit>(pipe, g);", "")
     entry = "k<TileSplitAxis::TILE_NO_SPLIT, Direction::DIR_C2V>"
