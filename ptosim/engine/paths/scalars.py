@@ -6,7 +6,7 @@ a number that is known. Each of these watches one instruction, and executes it."
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from typing import Any
 
@@ -81,9 +81,9 @@ class Scalars(Unknowns):
         """An operation that not every number can be given to takes the one of a slot."""
         raise NotImplementedError
 
-    def _ends(self, inst: Inst, slots: list[Any], bounds: tuple[int, int, int]) -> None:
-        """A loop begins whose bounds have forms: one that no launch gets to the end of says
-        something of them."""
+    def _ends(self, inst: Inst, slots: list[Any], bounds: Sequence[tuple[int, bool]]) -> None:
+        """A loop begins whose first value, end and step have forms (each a number, or the slot of
+        one): one that no launch gets to the end of says something of them."""
         raise NotImplementedError
 
     # -- numbers -----------------------------------------------------------------------------------
@@ -186,7 +186,7 @@ class Scalars(Unknowns):
                     held = part_of(slots, half, slot)
                     slots[half + slot] = Carried(slots[slot], held, more, made)
                 self._asked(inst, slots, step)
-                self._ends(inst, slots, (lower, upper, step))
+                self._ends(inst, slots, ((lower, True), (upper, True), (step, True)))
 
         return start
 
@@ -243,6 +243,8 @@ class Scalars(Unknowns):
             lower = part_of(slots, half, variable)
             upper = _end(upper, loop)
             if any(isinstance(part, Form) for part in (lower, upper, step)):
+                bounds = zip(ends, are_slots, strict=True)
+                self._ends(inst, slots, ((variable, True), *bounds))
                 slots[half + variable] = Round(slots[variable], lower, upper, step, 0)
 
         return left if inst.pc == leave else start if variable in moved[1] else copy

@@ -7,7 +7,7 @@ form (`flow.py`); all others are executed as in any run."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from ptosim.engine.core.bound import Bound, DecodedProgram, Inst, Kind
@@ -302,15 +302,20 @@ class Paths(Scalars):
             given = {s: slots[s] for s in sources_of(self._engine.program, inst)} | {slot: form}
             self._keep(self._limit(self._kept.cores[0], inst, {slot: form}, given))
 
-    def _ends(self, inst: Inst, slots: list[Any], bounds: tuple[int, int, int]) -> None:
-        given = {s: slots[s] for s in bounds}
+    def _ends(self, inst: Inst, slots: list[Any], bounds: Sequence[tuple[int, bool]]) -> None:
+        given = [slots[end] if is_slot else end for end, is_slot in bounds]
+        if not all(isinstance(now, int) for now in given):
+            return
 
         def breaks(values: Mapping[int, Any]) -> str:
-            first, end, gain = ({**given, **values}[s] for s in bounds)
-            return f"more than {MOST_ROUNDS:,} rounds" if end - first > MOST_ROUNDS * gain else ""
+            first, last, step = (
+                values.get(end, now) if is_slot else now
+                for (end, is_slot), now in zip(bounds, given, strict=True)
+            )
+            return f"more than {MOST_ROUNDS:,} rounds" if last - first > MOST_ROUNDS * step else ""
 
-        parts = {s: part_of(slots, self._half, s) for s in bounds}
-        forms = {s: f for s, f in parts.items() if isinstance(f, Form)}
+        parts = {end: part_of(slots, self._half, end) for end, is_slot in bounds if is_slot}
+        forms = {slot: form for slot, form in parts.items() if isinstance(form, Form)}
         limit = Limit(inst, forms, breaks, len(self.noted.decisions))
         if breaks({}):
             self._broken(limit, len(self._engine.sink))

@@ -14,6 +14,7 @@ _OPS = {
     "addi": lambda a, b: a + b, "subi": lambda a, b: a - b, "muli": lambda a, b: a * b,
     "remui": lambda a, b: (a % (1 << 64)) % (b % (1 << 64)),
     "divui": lambda a, b: (a % (1 << 64)) // (b % (1 << 64)),
+    "ceildivui": lambda a, b: -(-(a % (1 << 64)) // (b % (1 << 64))),
     "divsi": lambda a, b: abs(a) // abs(b) * (1 if (a < 0) == (b < 0) else -1),
     "remsi": lambda a, b: abs(a) % abs(b) * (1 if a >= 0 else -1),
     "minsi": min, "maxsi": max, "andi": lambda a, b: a & b,

@@ -55,7 +55,16 @@ class Made:
             lines = [f"{read} = pto.get_block_idx -> i64",
                      f"{chosen} = arith.index_cast {read} : i64 to index"]  # fmt: skip
         for _ in range(self.random.choice((0, 0, 1))):
-            word, by = self.random.choice((("remui", 3), ("muli", 2), ("addi", 5), ("minsi", 9)))
+            word, by = self.random.choice(
+                (
+                    ("remui", 3),
+                    ("muli", 2),
+                    ("addi", 5),
+                    ("minsi", 9),
+                    ("divui", 2),
+                    ("ceildivui", 3),
+                )
+            )
             other, more = self.constant(by)
             made = self.name()
             lines += [*more, f"{made} = arith.{word} {chosen}, {other} : index"]
