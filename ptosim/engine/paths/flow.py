@@ -226,8 +226,9 @@ class Flow:
     asked: dict[int, tuple[int, ...]]
     has_reads: bool
     has_tiles: bool = False
-    answers: dict[tuple[Any, ...], str] = field(default_factory=dict)
-    """What checks told, by instruction, core and operands: runs ask the same again and again."""
+    answers: dict[tuple[Any, ...], dict[tuple[Any, ...], str]] = field(default_factory=dict)
+    """What checks told, by instruction, core and operands without forms, then by the others: runs
+    ask the same again and again."""
 
 
 def flow_of(program: DecodedProgram, seeds: Iterable[int]) -> Flow:

@@ -7,7 +7,10 @@ computes with are numbers, and forms are beside them (`watch.py`)."""
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from operator import itemgetter, ne
+from types import MappingProxyType
 from typing import Any
+from weakref import WeakValueDictionary
 
 from ptosim.engine.core.bound import Inst
 from ptosim.ground.diagnostics.model import Diagnostic, Severity, Sink
@@ -26,21 +29,53 @@ DEEPEST = 150
 """Forms that are more deeply nested keep their value of this run."""
 
 
-class Symbol(NamedTuple):
+class Symbol:
     """An unknown whole number: its name, kind, the least and largest value, and the value that the
     first run takes. An index is less than the symbol of name `below`. It is assumed to be `rest`
-    more than a multiple of `step`."""
+    more than a multiple of `step`. Equal ones are one object: assignments look them up all the
+    time."""
 
+    __slots__ = ("__weakref__", *(_FIELDS := (
+        "name", "kind", "low", "high", "default", "below", "step", "rest"
+    )))  # fmt: skip
     name: str
     kind: str
     low: int
     high: int
     default: int
-    below: str = ""
-    step: int = 1
-    rest: int = 0
+    below: str
+    step: int
+    rest: int
+
+    def __new__(  # noqa: PYI034
+        cls,
+        name: str,
+        kind: str,
+        low: int,
+        high: int,
+        default: int,
+        below: str = "",
+        step: int = 1,
+        rest: int = 0,
+    ) -> Symbol:
+        fields = name, kind, low, high, default, below, step, rest
+        known = _SYMBOLS.get(fields)
+        if known is not None:
+            return known
+        made = super().__new__(cls)
+        for field_, value in zip(cls._FIELDS, fields, strict=True):
+            setattr(made, field_, value)
+        return _SYMBOLS.setdefault(fields, made)
+
+    def but(self, **changes: Any) -> Symbol:
+        """Return another one, with some fields changed."""
+        return Symbol(**{name: getattr(self, name) for name in self._FIELDS} | changes)
+
+    def __repr__(self) -> str:
+        return f"Symbol({', '.join(repr(getattr(self, name)) for name in self._FIELDS)})"
 
 
+_SYMBOLS: WeakValueDictionary[tuple[Any, ...], Symbol] = WeakValueDictionary()
 Assignment = Mapping[Symbol, int]
 
 
@@ -262,15 +297,15 @@ class _Plan:
     follow one another differ in one symbol or two: what does not depend on these keeps its value of
     the last one."""
 
-    __slots__ = ("_known", "_made", "_places", "_some", "_steps", "_symbols", "_values")
+    __slots__ = ("_given", "_known", "_made", "_places", "_some", "_steps", "_values")
 
     def __init__(self, forms: Sequence[Form], env: Env) -> None:
-        self._symbols: list[Symbol] = []
+        self._given: list[tuple[Symbol, int]] = []
         self._places: list[int] = []
         self._values: list[Any] = []
-        self._steps: list[tuple[int, Callable[..., Any], list[int], int]] = []
+        self._steps: list[_Step] = []
         self._known: list[int] | None = None
-        self._some: dict[int, list[tuple[int, Callable[..., Any], list[int], int]]] = {}
+        self._some: dict[tuple[bool, ...], list[_Step]] = {}
         depends: dict[int, int] = {}  # by place, a bit for each symbol
         places: dict[int, int] = {}
         todo = list(forms)
@@ -291,37 +326,52 @@ class _Plan:
             for source in sources:
                 bits |= depends.get(source, 0)
             if how is not None:
-                self._steps.append((place, how[0], sources, bits))
+                self._steps.append((place, how[0], _taking(sources), bits))
             elif isinstance(each, Unknowable):
-                bits = 1 << len(self._symbols)
-                self._symbols.append(each.symbol)
+                bits = 1 << len(self._given)
+                self._given.append((each.symbol, each.symbol.default))
                 self._places.append(place)
             depends[place] = bits
-        self._made = [places[id(form)] for form in forms]
+        self._made = _taking([places[id(form)] for form in forms])
 
     def _place(self, value: Any) -> int:
         self._values.append(value)
         return len(self._values) - 1
 
-    def values(self, assignment: Assignment) -> list[Any]:
+    def values(self, assignment: Assignment) -> Sequence[Any]:
         """Return the values under an assignment. Raises what computing one raises."""
-        now = [assignment.get(s, s.default) for s in self._symbols]
+        get = assignment.get
+        now = [get(symbol, default) for symbol, default in self._given]
         known, values, steps = self._known, self._values, self._steps
         if now == known:
-            return [values[place] for place in self._made]
+            return self._made(values)
         if known is not None:
-            moved = sum([1 << n for n, (a, b) in enumerate(zip(now, known, strict=True)) if a != b])
+            moved = (*map(ne, now, known),)
             some = self._some.get(moved)
             if some is None:
-                some = self._some[moved] = [step for step in steps if step[3] & moved]
+                bits = sum([1 << n for n, is_moved in enumerate(moved) if is_moved])
+                some = self._some[moved] = [step for step in steps if step[3] & bits]
             steps = some
         self._known = None
         for place, value in zip(self._places, now, strict=True):
             values[place] = value
-        for place, function, sources, _ in steps:
-            values[place] = function(*[values[s] for s in sources])
+        for place, function, take, _ in steps:
+            values[place] = function(*take(values))
         self._known = now
-        return [values[place] for place in self._made]
+        return self._made(values)
+
+
+_Step = tuple[int, Callable[..., Any], Callable[[list[Any]], Sequence[Any]], int]
+"""Where a value goes, what computes it, what it is computed from, and a bit for each symbol that it
+depends on."""
+
+
+def _taking(places: Sequence[int]) -> Callable[[list[Any]], Sequence[Any]]:
+    """Return what takes some values from among all."""
+    if len(places) > 1:
+        return itemgetter(*places)
+    first = places[0] if places else 0
+    return itemgetter(slice(first, first + len(places)))
 
 
 def value_of(given: Any, env: Env) -> Any:
@@ -404,23 +454,57 @@ class Decision:
             return False
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+class Course:
+    """Decisions that are asked together whether they turn out the same."""
+
+    __slots__ = ("_decisions", "_outcomes", "_plan")
+
+    def __init__(self, decisions: Sequence[Decision]) -> None:
+        self._decisions = decisions
+        self._outcomes = [decision.outcome for decision in decisions]
+        self._plan: _Plan | None = None
+
+    def wrong(self, assignment: Assignment) -> int:
+        """Return how many turn out another way under an assignment."""
+        if self._plan is None:
+            self._plan = _Plan([d.form for d in self._decisions], Env(assignment))
+        try:
+            return sum(map(ne, self._plan.values(assignment), self._outcomes))
+        except (*CANNOT, NoRound):
+            env = Env(assignment)
+            return sum([not decision.holds(env) for decision in self._decisions])
+
+    def holds(self, assignment: Assignment) -> bool:
+        """Return if all turn out the same under an assignment."""
+        return not self._decisions or not self.wrong(assignment)
+
+
 class Limit:
     """A check of an instruction whose operands have forms. `breaks` says what is told with other
-    operands, nothing where it holds; `after` is how many decisions its run had made."""
+    operands, nothing where it holds; `after` is how many decisions its run had made, `others` are
+    operands without forms."""
 
-    inst: Inst
-    operands: Mapping[int, Form]
-    breaks: Callable[[Mapping[int, Any]], str]
-    after: int = 0
-    others: Mapping[int, Any] = field(default_factory=dict)
-    """Operands without forms."""
-    _plans: dict[bool, _Plan] = field(default_factory=dict, init=False)
+    __slots__ = ("_plans", "_symbols", "after", "breaks", "inst", "operands", "others")
+
+    def __init__(
+        self,
+        inst: Inst,
+        operands: Mapping[int, Form],
+        breaks: Callable[[Mapping[int, Any]], str],
+        after: int = 0,
+        others: Mapping[int, Any] = MappingProxyType({}),
+    ) -> None:
+        self.inst, self.operands, self.breaks = inst, operands, breaks
+        self.after, self.others = after, others
+        self._plans: list[_Plan] | None = None
+        self._symbols: frozenset[Symbol] | None = None
 
     @property
     def symbols(self) -> frozenset[Symbol]:
         """What it depends on."""
-        return frozenset().union(*(form.symbols for form in self.operands.values()))
+        if self._symbols is None:
+            self._symbols = frozenset().union(*[f.symbols for f in self.operands.values()])
+        return self._symbols
 
     def is_met(self, assignment: Assignment) -> bool | None:
         """Return if it holds in the first rounds and in the last ones under an assignment; None if
@@ -432,12 +516,12 @@ class Limit:
         """Return what is told of it under an assignment, nothing where it holds; None if the
         instruction is not reached with one."""
         found: str | None = None
-        has_rounds = any(form.is_of_round for form in self.operands.values())
-        for is_last in (False, True) if has_rounds else (False,):
-            plan = self._plans.get(is_last)
-            if plan is None:
-                env = Env(assignment, is_last=is_last, is_inside=True)
-                plan = self._plans[is_last] = _Plan(tuple(self.operands.values()), env)
+        if self._plans is None:
+            forms = tuple(self.operands.values())
+            rounds = (False, True) if any(form.is_of_round for form in forms) else (False,)
+            envs = [Env(assignment, is_last=is_last, is_inside=True) for is_last in rounds]
+            self._plans = [_Plan(forms, env) for env in envs]
+        for plan in self._plans:
             try:
                 values = dict(zip(self.operands, plan.values(assignment), strict=True))
             except (*CANNOT, NoRound):
@@ -535,8 +619,8 @@ def _is_bound(found: Diagnostic) -> bool:
     return not is_of_buffer(found.context) and not found.code.startswith(_OTHERS)
 
 
-Replay = Callable[[Mapping[int, Any]], Mapping[int, Any]]
-"""Executes an instruction on other values, by slot; gives what it writes, by slot."""
+Replay = Callable[[tuple[int, ...], tuple[Any, ...]], Mapping[int, Any]]
+"""Executes an instruction with other values in some slots; gives what it writes, by slot."""
 
 
 class Made(Form):
@@ -561,7 +645,7 @@ class Made(Form):
         """Executing the instruction again."""
         replay, slot, taken = self.replay, self.slot, tuple(self.given)
         return (
-            lambda *values: replay(dict(zip(taken, values, strict=True)))[slot],
+            lambda *values: replay(taken, values)[slot],
             tuple(self.given.values()),
         )
 
@@ -607,7 +691,8 @@ def symbol_of(form: Made) -> Form:
     for slot, part in form.given.items():
         others = {**{s: value_of(p, Env({})) for s, p in form.given.items()}, slot: _PROBE}
         is_like_it = isinstance(part, Form) and part.now == form.now
-        if is_like_it and form.replay(others)[form.slot] == _PROBE:
+        made = form.replay((*others,), (*others.values(),)) if is_like_it else {}
+        if made.get(form.slot) == _PROBE:
             return part
     return form
 

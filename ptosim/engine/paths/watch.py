@@ -84,7 +84,7 @@ class Paths(Scalars):
         self._kept: Any = None
         self._written: list[tuple[Any, int, int]] = []
         self._counts: dict[tuple[Any, ...], int] = {}
-        self._replays: dict[tuple[Any, ...], Mapping[int, Any]] = {}
+        self._replays: dict[tuple[int, int], dict[tuple[Any, ...], Mapping[int, Any]]] = {}
 
     # -- beginning ---------------------------------------------------------------------------------
 
@@ -210,23 +210,24 @@ class Paths(Scalars):
         program = self._engine.program
         original, targets = program.insts[inst.pc], targets_of(program, inst)
         place = inst.pc, core.index if core is not None else -1
-        replays = self._replays  # of this run: addresses are those of its buffers
+        # Of this run: addresses are those of its buffers.
+        replays = self._replays.setdefault(place, {})
 
-        def replay(values: Mapping[int, Any]) -> Mapping[int, Any]:
-            asked = *place, *values.items()
+        def replay(taken: tuple[int, ...], values: tuple[Any, ...]) -> Mapping[int, Any]:
+            asked = taken, values
             try:
                 made = replays.get(asked)
             except TypeError:  # a value that has no hash
-                return again(values)
+                return again(taken, values)
             if made is None:
-                made = replays[asked] = again(values)
+                made = replays[asked] = again(taken, values)
             return made
 
-        def again(values: Mapping[int, Any]) -> Mapping[int, Any]:
+        def again(taken: tuple[int, ...], values: tuple[Any, ...]) -> Mapping[int, Any]:
             on = core or self._kept.cores[0]
             kept = on.slots
             on.slots = list(kept)
-            for slot, value in values.items():
+            for slot, value in zip(taken, values, strict=True):
                 on.slots[slot] = value
             try:
                 with self._muted():
@@ -352,18 +353,21 @@ class Paths(Scalars):
         self, core: Core, inst: Inst, fixed: Mapping[int, Any], *, is_of_run: bool
     ) -> Callable[[Mapping[int, Any]], str]:
         original, answers = self._engine.program.insts[inst.pc], self._flow.answers
-        same = inst.pc, core.index, *fixed.items()
+        known: dict[tuple[Any, ...], str] | None = None
 
         def breaks(values: Mapping[int, Any]) -> str:
+            nonlocal known
             if inst.kind is Kind.VECTOR:
                 return _misplaced(core, original, {**fixed, **values}) if is_of_run else ""
-            asked = *same, *values.items()
+            asked = (*values.values(),)  # of the same slots each time
             try:
-                told = answers.get(asked)
+                if known is None:
+                    known = answers.setdefault((inst.pc, core.index, *fixed.items(), *values), {})
+                told = known.get(asked)
             except TypeError:  # an operand that has no hash
                 return self._told(core, original, {**fixed, **values})
             if told is None:
-                told = answers[asked] = self._told(core, original, {**fixed, **values})
+                told = known[asked] = self._told(core, original, {**fixed, **values})
             return told
 
         return breaks

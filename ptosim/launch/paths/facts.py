@@ -265,6 +265,8 @@ class Facts:
     indices: dict[str, str] = field(default_factory=dict)
     _plain: dict[str, str] = field(default_factory=dict)
     _answers: dict[tuple[tuple[str, int], ...], bool] = field(default_factory=dict)
+    _of_ranges: list[Facts] = field(default_factory=list)
+    """Those among them that say neither a remainder nor values, once they are asked for."""
 
     @classmethod
     def of(cls, texts: Iterable[str], indices: Mapping[str, str] | None = None) -> Facts:
@@ -282,7 +284,10 @@ class Facts:
         if not self.facts:
             return True
         if not steps:
-            return Facts([f for f in self.facts if not f.has_gaps], self.indices).hold(values)
+            if not self._of_ranges:
+                kept = [f for f in self.facts if not f.has_gaps]
+                self._of_ranges.append(Facts(kept, self.indices))
+            return self._of_ranges[0].hold(values)
         about: list[tuple[str, int]] = []
         for symbol, value in values.items():
             plain = self._plain.get(symbol.name)
@@ -302,11 +307,11 @@ class Facts:
         """Return a symbol with the range, the first value and the kind that they give it."""
         below = self.indices.get(symbol.name)
         if below is not None:
-            symbol = symbol._replace(
+            symbol = symbol.but(
                 kind=INDEX, low=0, high=min(symbol.high, (1 << 16) - 1), default=0, below=below
             )
         if below is None and symbol.name in self.indices.values():
-            symbol = symbol._replace(kind=COUNT, low=1, default=1)
+            symbol = symbol.but(kind=COUNT, low=1, default=1)
         if not self.facts:
             return symbol
         low, high = symbol.low, symbol.high
@@ -321,14 +326,14 @@ class Facts:
         ]  # fmt: skip
         if told:
             step, rest = max(told)
-            symbol = symbol._replace(step=step, rest=rest)
+            symbol = symbol.but(step=step, rest=rest)
             low, high = low + (rest - low) % step, high - (high - rest) % step
         if low > high:
             raise UsageError(
                 f"no value of `{symbol.name}` meets the assumptions", help=_facts_text(self)
             )
-        symbol = symbol._replace(low=low, high=high)
-        return symbol._replace(default=self._first(symbol))
+        symbol = symbol.but(low=low, high=high)
+        return symbol.but(default=self._first(symbol))
 
     def _first(self, symbol: Symbol) -> int:
         name = _plain(symbol.name)

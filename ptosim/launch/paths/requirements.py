@@ -17,6 +17,7 @@ from ptosim.engine.paths.forms import (
     DATA,
     INDEX,
     Computed,
+    Course,
     Decision,
     Env,
     Form,
@@ -386,7 +387,7 @@ def required_by(
 ) -> Iterator[Requirement]:
     """Yield what a bound of a run requires, found by asking it with other values; edges of bounds
     on the same symbols that are `known` are asked first."""
-    context = _context(limit, run)
+    context = Course(_context(limit, run))
     symbols = sorted(limit.symbols, key=lambda s: s.name)
     base = {**run.assignment, **run.noted.symbols}
     has_gaps = space.facts is not None and any(fact.has_gaps for fact in space.facts.facts)
@@ -401,14 +402,9 @@ def required_by(
 
     def asked(tried: dict[Symbol, int]) -> bool | None:
         assignment = space.fits({**base, **tried}, steps=not has_gaps)
-        if assignment is None or any(
-            assignment[symbol] != value for symbol, value in tried.items()
-        ):
+        if assignment is None or not tried.items() <= assignment.items():
             return None  # does not occur: an index beyond its count
-        env = Env(assignment)
-        if not all(d.holds(env) for d in context):
-            return None
-        return limit.is_met(assignment)
+        return limit.is_met(assignment) if context.holds(assignment) else None
 
     if len(symbols) == 1:
         (symbol,) = symbols
@@ -423,12 +419,12 @@ def required_by(
 def _asks(limit: Limit, run: PathRun, space: Space, known: Iterable[Requirement]) -> bool:
     """True if numbers break a bound, and nothing that is known to be required."""
     base = {**run.assignment, **run.noted.symbols}
-    context = _context(limit, run)
+    context = Course(_context(limit, run))
     for symbol, value in product(sorted(limit.symbols, key=lambda s: s.name), _PROBES[:-4]):
         if not _is_allowed(symbol, value):
             continue
         tried = space.fits({**base, symbol: value})
-        if tried is None or not all(d.holds(Env(tried)) for d in context):
+        if tried is None or not context.holds(tried):
             continue
         if limit.is_met(tried) is False:
             values = {s.name: v for s, v in tried.items()}

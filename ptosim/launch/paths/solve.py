@@ -11,6 +11,7 @@ from ptosim.engine.paths.forms import (
     COUNT,
     INDEX,
     Assignment,
+    Course,
     Decision,
     Env,
     Form,
@@ -42,6 +43,7 @@ class Space:
 
     def __init__(self, facts: Facts | None = None) -> None:
         self.facts = facts
+        self._pairs: dict[tuple[Symbol, ...], list[tuple[Symbol, Symbol]]] = {}
 
     def known(self, symbol: Symbol) -> Symbol:
         """Return a symbol with the range that is assumed for it."""
@@ -57,11 +59,15 @@ class Space:
         """Return an assignment with counts above their indices; None if it does not occur. Without
         `steps` any number takes the place of a multiple."""
         made = dict(tried)
-        indices = [(symbol, value) for symbol, value in made.items() if symbol.below]
-        by_name = {symbol.name: symbol for symbol in made} if indices else {}
-        for symbol, value in indices:
-            count = by_name.get(symbol.below)
-            if count is not None and made[count] <= value:
+        symbols = (*made,)
+        pairs = self._pairs.get(symbols)
+        if pairs is None:
+            by_name = {symbol.name: symbol for symbol in symbols}
+            pairs = [(s, by_name[s.below]) for s in symbols if s.below in by_name]
+            self._pairs[symbols] = pairs
+        for symbol, count in pairs:
+            value = made[symbol]
+            if made[count] <= value:
                 made[count] = value + 1
                 if value >= count.high:
                     return None
@@ -129,10 +135,10 @@ def meeting(
 ) -> Iterator[Assignment]:
     """Yield assignments near `base` that meet a bound, those that keep the path first."""
     forms = list(limit.operands.values())
-    kept = [d for d in earlier if d.form.symbols & limit.symbols]
+    kept = Course([d for d in earlier if d.form.symbols & limit.symbols])
     later: list[tuple[int, Assignment]] = []
     for tried in sorted(tries(forms, base, space), key=lambda t: _size(t, base)):
-        wrong = _wrong(kept, tried)
+        wrong = kept.wrong(tried)
         if wrong:
             later.append((wrong, tried))
         elif limit.is_met(tried):
@@ -140,11 +146,6 @@ def meeting(
     for _, tried in sorted(later, key=lambda pair: pair[0]):
         if limit.is_met(tried):
             yield tried
-
-
-def _wrong(kept: Iterable[Decision], tried: Assignment) -> int:
-    env = Env(tried)
-    return sum([not d.holds(env) for d in kept])
 
 
 def _found(
@@ -157,14 +158,14 @@ def _found(
     space: Space,
 ) -> Assignment | None:
     symbols = frozenset().union(*(form.symbols for form in forms))
-    kept = [d for d in earlier if d.form.symbols & symbols][-_NEAR:]
+    kept = Course([d for d in earlier if d.form.symbols & symbols][-_NEAR:])
     bounds = first_ones(limit for limit in limits if limit.symbols & symbols)
 
     best, least, asked = None, None, 0
     for tried in chain(_roots(wanted, base, space), tries(forms, base, space)):
         if not turns(tried):
             continue
-        count = _wrong(kept, tried)
+        count = kept.wrong(tried)
         if count == 0 and asked < _ASKED:
             asked += 1
             count = sum(limit.is_met(tried) is False for limit in bounds)
@@ -176,8 +177,8 @@ def _found(
             break
     if best is None:
         return None
-    most = _wrong(kept, best)
-    is_good = lambda t: turns(t) and _wrong(kept, t) <= most and space.fits(t) is not None  # noqa: E731
+    most = kept.wrong(best)
+    is_good = lambda t: turns(t) and kept.wrong(t) <= most and space.fits(t) is not None  # noqa: E731
     made = _smaller(best, base, is_good)
     is_worse = any(limit.is_met(made) is False and limit.is_met(best) for limit in bounds)
     return best if is_worse else made
@@ -292,7 +293,8 @@ def _values(symbol: Symbol, constants: Sequence[int], base: Assignment) -> Itera
 
 
 def _size(tried: Assignment, base: Assignment) -> int:
-    return sum(abs(value - base.get(symbol, symbol.default)) for symbol, value in tried.items())
+    get = base.get
+    return sum([abs(value - get(symbol, symbol.default)) for symbol, value in tried.items()])
 
 
 # What can be said of a form for every assignment: a sum of symbols, its range, and that a decision

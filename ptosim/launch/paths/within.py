@@ -13,7 +13,7 @@ from typing import Any
 from ptosim.engine.paths.forms import (
     CANNOT,
     Assignment,
-    Decision,
+    Course,
     Env,
     Form,
     Likeness,
@@ -149,7 +149,7 @@ def _place(view: Any, tried: Assignment, places: Places) -> Place | None:
     """Where a window, or its form, is under an assignment."""
     if not isinstance(view, Form):
         return _place_of(view)
-    key = id(view), *(tried.get(symbol) for symbol in view.symbols)
+    key = id(view), *map(tried.get, view.symbols)
     if key not in places:
         try:
             places[key] = _place_of(view.value(Env(tried)))
@@ -166,13 +166,15 @@ def _meeting_by(
     forms = [w.view for w in (one, other) if isinstance(w.view, Form)]
     symbols = frozenset[Symbol]().union(*(form.symbols for form in forms))
     limits = [v for v in run.noted.limits.values() if v.inst.pc in (one.inst.pc, other.inst.pc)]
-    kept = [d for d in run.noted.decisions if not is_loop(d) and d.form.symbols & symbols]
+    kept = Course([d for d in run.noted.decisions if not is_loop(d) and d.form.symbols & symbols])
 
     def views(
         symbol: Symbol, value: int, more: Assignment = MappingProxyType({})
     ) -> tuple[Place, Place, Assignment] | None:
+        if not symbol.low <= value <= symbol.high:
+            return None
         tried = explored.space.fits({**base, **more, symbol: value})
-        if tried is None or not symbol.low <= value <= symbol.high:
+        if tried is None:
             return None
         first, second = (_place(w.view, tried, places) for w in (one, other))
         return None if first is None or second is None else (first, second, tried)
@@ -187,19 +189,13 @@ def _meeting_by(
             there = views(symbol, value)
             if there is None or not _meet(*there[:2]):
                 continue
-            if not holds(kept, there[2]):  # with another number they are on this way
+            if not kept.holds(there[2]):  # with another number they are on this way
                 more = ({other: v} for other in ordered if other != symbol for v in _NEAR)
                 again = (views(symbol, value, each) for each in more)
-                there = next((t for t in again if t and _meet(*t[:2]) and holds(kept, t[2])), None)
+                there = next((t for t in again if t and _meet(*t[:2]) and kept.holds(t[2])), None)
             if there is not None and is_inside(there[2]):
                 yield symbol, there[2]
                 break
-
-
-def holds(kept: Sequence[Decision], tried: Assignment) -> bool:
-    """True if decisions turn out the same under an assignment."""
-    env = Env(tried)
-    return all(decision.holds(env) for decision in kept)
 
 
 def _values(now: int, there: Sequence[Any], forms: Sequence[Form]) -> list[int]:
@@ -271,8 +267,10 @@ class _Extents:
         }  # fmt: skip
         forms = list(chain.from_iterable(tiles.forms.values()))
         symbols = frozenset[Symbol]().union(*(form.symbols for form in forms))
-        kept = [d for d in run.noted.decisions if not is_loop(d) and d.form.symbols & symbols]
-        inside = (t for t in tries(forms, base, self._explored.space) if holds(kept, t))
+        kept = Course(
+            [d for d in run.noted.decisions if not is_loop(d) and d.form.symbols & symbols]
+        )
+        inside = filter(kept.holds, tries(forms, base, self._explored.space))
         for tried in islice(inside, _SAMPLES):
             for fact in _facts(uses, asked, tried, self._known):
                 if (way, fact) not in self._seen:

@@ -102,6 +102,9 @@ def _signed(value: int, dtype: DType) -> int:
 
 def _seen(view: Callable[[int, DType], int], function: Callable[[int, int], int]) -> Maker:
     def make(operand: DType, result: DType) -> Function:
+        if view is unsigned:
+            bits = (1 << (1 if operand.name == "i1" else operand.bits)) - 1
+            return lambda a, b: wrap(function(integer(a) & bits, integer(b) & bits), operand)
         return lambda a, b: wrap(function(view(a, operand), view(b, operand)), operand)
 
     return make

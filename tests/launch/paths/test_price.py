@@ -4,12 +4,24 @@ the median and 3 of a folder."""
 
 from __future__ import annotations
 
+import random
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 import ptosim
+from ptosim.engine.paths.forms import (
+    ARGUMENT,
+    Computed,
+    Course,
+    Decision,
+    Env,
+    Symbol,
+    Unknowable,
+)
+from ptosim.ops.scalar.numbers import ScalarFault
 from tests.support.paths import PROGRAMS
 
 
@@ -43,3 +55,34 @@ def _calls(path: Path, *, explore: bool) -> int:
 def test_every_path_takes_some_times_what_one_takes(name, most):
     path = PROGRAMS / name
     assert _calls(path, explore=True) <= most * _calls(path, explore=False)
+
+
+def _divided(a: int, b: int) -> int:
+    if b == 0:
+        raise ScalarFault("division by zero")
+    return a // b
+
+
+def test_decisions_asked_together_turn_out_as_each_by_itself():
+    inst: Any = None
+    n, m = (Symbol(name, ARGUMENT, -50, 50, 1) for name in "nm")
+    assert Symbol("n", ARGUMENT, -50, 50, 1) is n
+    assert n.but(high=9) is Symbol("n", ARGUMENT, -50, 9, 1)
+    one, other = Unknowable(n, 1), Unknowable(m, 1)
+    both = Computed(1, _divided, (one, other))
+    forms = [
+        Computed(False, lambda a: a > 3, (one,)),
+        Computed(True, lambda a, b, c: a + b <= c, (one, other, 7)),
+        Computed(True, lambda a: a % 2 == 1, (both,)),
+        Computed(1, lambda a, b: a * b % 3, (both, other)),
+    ]
+    course = Course([Decision(inst, 0, form, form.now) for form in forms])
+    draw = random.Random(20)
+    for _ in range(300):
+        values = {n: draw.randint(-5, 9), m: draw.randint(-2, 3)}
+        wrong = 0
+        for form in forms:
+            fresh = Decision(inst, 0, form, form.now)
+            wrong += not fresh.holds(Env(values))
+        assert course.wrong(values) == wrong, values
+        assert course.holds(values) == (not wrong)
