@@ -229,6 +229,9 @@ class Flow:
     answers: dict[tuple[Any, ...], dict[tuple[Any, ...], str]] = field(default_factory=dict)
     """What checks told, by instruction, core and operands without forms, then by the others: runs
     ask the same again and again."""
+    bound: dict[tuple[Any, ...], Any] = field(default_factory=dict)
+    """Bindings of operations on tiles, by instruction, core and operands: None for one that each
+    run binds anew."""
 
 
 def flow_of(program: DecodedProgram, seeds: Iterable[int]) -> Flow:

@@ -43,9 +43,12 @@ from ptosim.ground.ir.core import Operation
 from ptosim.ground.ir.types import ScalarType
 from ptosim.machine.affine import NeedsValue, Unknown
 from ptosim.machine.core import Core
+from ptosim.machine.effects.account import effects_of
+from ptosim.machine.tile import TileRef
 from ptosim.machine.values import GmView, Pointer
 from ptosim.machine.vector import VectorWindow
-from ptosim.ops.base.binding import OpFault
+from ptosim.ops.base.binding import Binding, OpFault
+from ptosim.ops.base.functions import nothing
 from ptosim.ops.scalar.numbers import DIVIDES, ScalarFault
 
 _FIRST = 6
@@ -61,6 +64,8 @@ _WIDE, _LOOKED = ("floordivu", "ceildivu", "shru"), 32
 """Words that make more of it, and how many parts of a form are looked at for them."""
 _PLACES = ("addr", "slot", "row", "col")
 """Operands that say where on chip a tile is."""
+_ON_CHIP = frozenset((TileRef, int, bool, float, type(None)))
+"""What operands of operations on tiles of a core are."""
 _REFUSED = "PTO8"
 """Codes of what this version does not execute: no value makes that right or wrong."""
 
@@ -418,6 +423,9 @@ class Paths(Scalars):
 
     def bind(self, engine: Host, core: Core, inst: Inst) -> Bound:
         """Bind, and see to what that says of operands with forms."""
+        known = self._bound_before(engine, core, inst)
+        if known is not None:
+            return known
         told = len(engine.sink)
         bound = super().bind(engine, core, inst)
         if len(engine.sink) > told:
@@ -425,6 +433,54 @@ class Paths(Scalars):
             if any(isinstance(f, Form) for f in given.values()):
                 self._bounded(core, inst, given, told)
         return bound
+
+    def _bound_before(self, engine: Any, core: Core, inst: Inst) -> Bound | None:
+        """Return an operation on tiles, of which no check told anything, as it was bound in an
+        earlier run: what it does depends on nothing but its operands. None for any other."""
+        if self.loops is not None:
+            return None
+        operands = inst.getter(core.slots)
+        several = operands if operands.__class__ is tuple else (operands,)
+        if not all(operand.__class__ in _ON_CHIP for operand in several):
+            return None
+        key = inst.pc, core.index, operands
+        if key not in self._flow.bound:
+            self._flow.bound[key] = self._bound_apart(engine, core, inst)
+        binding = self._flow.bound[key]
+        if binding is None:
+            return None
+        if binding.core is not core:
+            effects = effects_of(binding) if binding.effects is None else binding.effects
+            if binding.effects is None and not effects.is_of(binding.core):
+                self._flow.bound[key] = None
+                return None
+            binding.effects = effects.on(core)
+            binding.copied = [(a._replace(core=core), b._replace(core=core))
+                              for a, b in binding.copied]  # fmt: skip
+            binding.core = core
+        binding.emit = engine.sink.emit
+        return Bound(nothing, binding)
+
+    def _bound_apart(self, engine: Any, core: Core, inst: Inst) -> Binding | None:
+        """Bind an operation, and return that if it is on its core's tiles alone and nothing is told
+        or left open."""
+        kept = self.unchecked, self.unplaced
+        self.unchecked, self.unplaced = {}, {}
+        muted = Muted(engine, self._launch, self._kept)
+        try:
+            with muted:
+                bound = super().bind(engine, core, inst)
+                is_quiet = not (len(engine.sink) or self.unchecked or self.unplaced)
+        except (NeedsValue, OpFault):
+            return None
+        finally:
+            self.unchecked, self.unplaced = kept
+        of = bound.binding
+        waits = of.sync or of.signals or of.awaits or of.guard or of.at_issue or of.done
+        reaches = of.touches or of.moved or of.made or of.beyond or of.found or of.pushed
+        is_own = all(each.core is core for pair in of.copied for each in pair)
+        is_plain = is_quiet and bound.commit is nothing and not (waits or reaches) and is_own
+        return of if is_plain else None
 
     def _report(self, engine: Host, inst: Inst, fault: Fault) -> None:
         key = (inst.op.start if inst.op else -1, engine.finding(inst, fault).code)
@@ -473,8 +529,6 @@ class Paths(Scalars):
         original = self._engine.program.insts[inst.pc]
 
         def reach(values: Mapping[int, Any]) -> tuple[Reach, Reach]:
-            from ptosim.machine.effects.account import effects_of
-
             kept = core.slots
             core.slots = list(kept)
             for slot, value in values.items():

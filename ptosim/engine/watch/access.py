@@ -60,7 +60,8 @@ class Access:
 def access_of(core: Core, inst: Inst, binding: Bound, shadows: Shadows) -> Access:
     """Return the accesses of an instruction with its operands."""
     op = binding.op
-    access = noted(core, inst, effects_of(binding), shadows)
+    effects = effects_of(binding) if binding.effects is None else binding.effects
+    access = noted(core, inst, effects, shadows)
     for print_ in access.reads if binding.carried else ():
         print_.is_copied = print_.name in binding.carried
     hidden = hidden_scratch(core, op, binding, shadows)
@@ -73,33 +74,49 @@ def noted(core: Core, inst: Inst, found: Effects, shadows: Shadows) -> Access:
     """Return effects as accesses of an instruction."""
     op = inst.op
     access = Access(core, inst)
-    access.reads = _footprints(found.reads, op, shadows)
-    access.writes = _footprints(found.writes, op, shadows)
-    access.found = _footprints(found.found, op, shadows)
-    spoils = ((footprint(reached, op, shadows), state) for reached, state in found.spoils)
-    access.spoils = tuple((print_, state) for print_, state in spoils if print_ is not None)
+    owners = found.owners
+    access.reads = _footprints(found.reads, op, shadows, owners)
+    access.writes = _footprints(found.writes, op, shadows, owners)
+    access.found = _footprints(found.found, op, shadows, owners)
+    spoils = [(footprint(reached, op, shadows, owners), state) for reached, state in found.spoils]
+    access.spoils = tuple([(print_, state) for print_, state in spoils if print_ is not None])
     access.is_atomic = found.is_atomic
     return access
 
 
 def _footprints(
-    reached: Iterable[Reached | Touch], op: Operation | None, shadows: Shadows
+    reached: Iterable[Reached | Touch],
+    op: Operation | None,
+    shadows: Shadows,
+    owners: dict[str, Value | None],
 ) -> tuple[Footprint, ...]:
-    prints = (footprint(one, op, shadows) for one in reached)
-    return tuple(print_ for print_ in prints if print_ is not None)
+    prints = [footprint(one, op, shadows, owners) for one in reached]
+    return tuple([print_ for print_ in prints if print_ is not None])
 
 
-def footprint(reached: Reached | Touch, op: Operation | None, shadows: Shadows) -> Footprint | None:
-    """Return the bytes of an operand that are in its memory; None if there are none."""
-    shadow = shadows(reached.core, reached.where)
+def footprint(
+    reached: Reached | Touch,
+    op: Operation | None,
+    shadows: Shadows,
+    owners: dict[str, Value | None] | None = None,
+) -> Footprint | None:
+    """Return the bytes of an operand that are in its memory; None if there are none. `owners` are
+    the allocations of operands that are known."""
+    shadow, name = shadows(reached.core, reached.where), reached.operand
     if isinstance(reached, Touch):
         parts = touched_bytes(reached, shadow.bytes)
     else:
-        parts = tuple(p for p in reached.parts if p.start >= 0 and p.end <= shadow.bytes)
+        size = shadow.bytes
+        parts = tuple([p for p in reached.parts if p.start >= 0 and p.end <= size])
     if not parts:
         return None
-    owner = allocation_of(op, reached.operand) if op is not None else None
-    return Footprint(shadow, parts, reached.operand, owner)
+    if owners is None or name not in owners:
+        owner = allocation_of(op, name) if op is not None else None
+        if owners is not None:
+            owners[name] = owner
+    else:
+        owner = owners[name]
+    return Footprint(shadow, parts, name, owner)
 
 
 def hidden_scratch(core: Core, op: Operation, binding: Bound, shadows: Shadows) -> Footprint | None:

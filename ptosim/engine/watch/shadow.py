@@ -114,7 +114,7 @@ class Shadow:
             self._refine(granule)
         view = self._view(part)
         first = int(view.flat[0])
-        if (view == first).all():
+        if len(self.atoms) == 1 or (view == first).all():
             return [self._all(view, first)]
         labels, counts = np.unique(view, return_counts=True)
         return [

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol
 
-from ptosim.ground.ir.core import Operation
+from ptosim.ground.ir.core import Operation, Value
 from ptosim.ground.ir.types import BLOCK_BITS
 from ptosim.ground.isa.schema import Role, ScratchEffect
 from ptosim.ground.records import NamedTuple, dataclass, field, replace
@@ -62,13 +62,33 @@ class Reached(NamedTuple):
 class Effects:
     """What one execution does. `spoils` are bytes that are written with no meaningful value, with
     the state they get (None: they stay as defined as they were); `found` are read whether they have
-    values or not; `is_atomic` marks additions that may come in any order."""
+    values or not; `is_atomic` marks additions that may come in any order. `owners`
+    are allocations of operands, once somebody asked for them."""
 
     reads: list[Reached | Touch] = field(default_factory=list)
     writes: list[Reached | Touch] = field(default_factory=list)
     found: list[Reached | Touch] = field(default_factory=list)
     spoils: list[tuple[Reached | Touch, int | None]] = field(default_factory=list)
     is_atomic: bool = False
+    owners: dict[str, Value | None] = field(default_factory=dict)
+
+    def is_of(self, core: Core) -> bool:
+        """True if all that is reached is operands on this core."""
+        every = (*self.reads, *self.writes, *self.found, *[one for one, _ in self.spoils])
+        return all(one.__class__ is Reached and one.core is core for one in every)
+
+    def on(self, core: Core) -> Effects:
+        """Return what is on one core as that of another run's."""
+
+        def moved(every: Sequence[Any]) -> list[Any]:
+            return [Reached(one.operand, core, one.where, one.parts) for one in every]
+
+        spoils = moved([one for one, _ in self.spoils])
+        return Effects(
+            moved(self.reads), moved(self.writes), moved(self.found),
+            [(one, state) for one, (_, state) in zip(spoils, self.spoils, strict=True)],
+            self.is_atomic, self.owners,
+        )  # fmt: skip
 
 
 class Bound(Protocol):
@@ -85,6 +105,7 @@ class Bound(Protocol):
     carried: set[str]
     found: list[Touch]
     done: Callable[[], Sequence[Effects] | None] | None
+    effects: Effects | None
 
     @property
     def attributes(self) -> Mapping[str, Any]:

@@ -183,7 +183,7 @@ class Binding:
     operand is as many tiles of equal shape as `stacked` says, one below the other. `at_once` says
     which transfers (`read` of global memory, `fill` of it) happen as soon as they are bound. Nobody
     looks at tiles that are `forgotten` afterwards: an operation need not leave anything there, and
-    may use them."""
+    may use them. `effects` are known of one that was bound in an earlier run."""
 
     op: Operation
     values: Mapping[str, Any]
@@ -217,6 +217,7 @@ class Binding:
     stacked: int = 1
     at_once: tuple[str, ...] = ()
     forgotten: Container[str] = ()
+    effects: Effects | None = None
     _tiles: dict[str, Tile] = field(default_factory=dict)
 
     def __post_init__(self) -> None:

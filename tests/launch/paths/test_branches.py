@@ -233,8 +233,8 @@ def test_each_address_and_each_flag_of_a_few_is_tried():
 def test_of_many_earlier_decisions_the_nearest_are_asked_whether_they_stay(monkeypatch) -> None:
     """A text of 80 nests on two arguments took 44 s: each decision asked each one before it."""
     asked = []
-    wrong = solve._wrong
-    monkeypatch.setattr(solve, "_wrong", lambda kept, t: asked.append(len(kept)) or wrong(kept, t))
+    course = solve.Course
+    monkeypatch.setattr(solve, "Course", lambda kept: asked.append(len(kept)) or course(kept))
     loop = "scf.for %i{0} = %c0 to %n step %c16 {{\npto.barrier <PIPE_ALL>\n}}"
     ptosim.check(kernel("\n".join(loop.format(number) for number in range(16))))
     assert max(asked) == 24

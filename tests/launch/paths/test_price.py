@@ -21,7 +21,9 @@ from ptosim.engine.paths.forms import (
     Symbol,
     Unknowable,
 )
+from ptosim.engine.paths.watch import Paths
 from ptosim.ops.scalar.numbers import ScalarFault
+from tests.launch.paths.kernels import LOAD, ORDERED, STORE, TILE, kernel
 from tests.support.paths import PROGRAMS
 
 
@@ -86,3 +88,48 @@ def test_decisions_asked_together_turn_out_as_each_by_itself():
             wrong += not fresh.holds(Env(values))
         assert course.wrong(values) == wrong, values
         assert course.holds(values) == (not wrong)
+
+
+_ADD = f"pto.tadd ins(%t, %t : {TILE}, {TILE}) outs(%u : {TILE})"
+_COPY = f"pto.tmov ins(%u : {TILE}) outs(%w : {TILE})"
+_TILES = f"""%a1 = arith.constant {{at}} : i64
+%a2 = arith.constant 16384 : i64
+%u = pto.alloc_tile addr = %a1 : {TILE}
+%w = pto.alloc_tile addr = %a2 : {TILE}
+%c = arith.cmpi sgt, %m, %c3 : index"""
+_ROUNDS = f"scf.for %i = %c0 to %n step %c1 {{\n{_ADD}\n{_COPY}\n}}"
+
+
+def _said(text: str) -> list[Any]:
+    found = ptosim.check(text, sync="manual")
+    told = [(d.code, d.message, d.notes, d.witness, d.span and d.span.line) for d in found]
+    return [told, found.coverage, found.requirements]
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        f"{_TILES.format(at=8192)}\n{ORDERED}\n{_ROUNDS}\nscf.if %c {{\n{_COPY}\n}}",
+        f"{_TILES.format(at=1024)}\n{LOAD}\n{_ROUNDS}\n{STORE}",
+        f"{_TILES.format(at=8192)}\nscf.if %c {{\n{_ADD}\n}}\n{_COPY}\n{ORDERED}",
+    ],
+    ids=["not loaded yet", "tiles share bytes", "undefined"],
+)
+def test_what_was_bound_in_an_earlier_run_does_what_it_does_when_it_is_bound_anew(
+    body, monkeypatch
+):
+    text = kernel(body, "%n: index, %m: index")
+    again = []
+    before = Paths._bound_before
+
+    def counted(self: Paths, *args: Any) -> Any:
+        found = before(self, *args)
+        again.append(found is not None)
+        return found
+
+    monkeypatch.setattr(Paths, "_bound_before", counted)
+    said = _said(text)
+    assert said[0]
+    assert any(again)
+    monkeypatch.setattr(Paths, "_bound_before", lambda *args: None)
+    assert _said(text) == said
