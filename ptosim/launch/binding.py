@@ -159,12 +159,17 @@ class Binding:
                     found[name] = needed
         return {n: r for n, r in found.items() if r.elements or n not in open_}
 
+    @cached_property
+    def _fixed(self) -> dict[str, Needed]:
+        """What the text alone says of it."""
+        return self._needed({})
+
     def _key(self, name: str, rank: int) -> str:
         return f"{name}@{rank}" if self.options.ranks > 1 else name
 
     def _bind_rank(self, given: dict[str, Any]) -> dict[int, Any]:
         """Bind the arguments of a rank; return the slots that its cores begin with."""
-        fixed, reached = self._needed({}), self._needed(given)
+        reached = self._needed(given)
         slots: dict[int, Any] = {}
         bound: dict[str, Any] = {}
         for value in (v for f in self.launched for v in f.args):
@@ -184,7 +189,8 @@ class Binding:
                 type_ = arguments.of_array(value, type_, given)
                 # Of an array that is given only what the text alone fixes is asked for: that a view
                 # whose extents are values reaches beyond it is what the program does.
-                known = fixed if value.name in given else {**self.options.sizes, **reached}
+                is_given = value.name in given
+                known = self._fixed if is_given else {**self.options.sizes, **reached}
                 needed = _all_of(type_) or known.get(value.name)
                 self._buffer(value, type_, given, needed)
                 slots[slot] = self._pointer(type_, self._key(value.name, self._rank))

@@ -214,7 +214,7 @@ class Launch:
         """Make an engine of these parts (`domain`, `pace`, `timing`); nothing is executed yet."""
         self.engine = Engine(
             self.program, self.resolved, self.machine, self.profile, self.sink, observers,
-            in_order=self.prepared.never_waits, **parts,
+            in_order=self._never_waits, **parts,
         )  # fmt: skip
         return self.engine
 
@@ -309,10 +309,18 @@ class Launch:
         """Attach the sanitizers that the options ask for; None if they ask for none."""
         tiles = (v for v in self.function.args if v.name in self.binding.tile_inputs)
         text = self.options.sanitize
-        monitor = attach(self.engine, text, tiles, ordered=self.prepared.keeps_text)
+        monitor = attach(self.engine, text, tiles, ordered=self._keeps_text)
         if monitor is not None and self.binding.on_chip is not None:
             self.binding.on_chip.define(monitor)
         return monitor
+
+    @cached_property
+    def _never_waits(self) -> bool:
+        return self.prepared.never_waits  # looks at each operation: a launch may begin many times
+
+    @cached_property
+    def _keeps_text(self) -> bool:
+        return self.prepared.keeps_text
 
     def has_values(self) -> bool:
         """True if tiles or numbers are among what it gives."""

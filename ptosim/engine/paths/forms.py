@@ -17,6 +17,7 @@ from ptosim.ground.diagnostics.model import Diagnostic, Severity, Sink
 from ptosim.ground.ir.types import ScalarType
 from ptosim.ground.isa.schema import DType
 from ptosim.ground.records import NamedTuple, dataclass, field
+from ptosim.ground.source import Span
 from ptosim.machine.affine import NeedsValue
 from ptosim.ops.base.binding import OpFault
 from ptosim.ops.scalar.numbers import ScalarFault, word_of
@@ -656,12 +657,25 @@ class Made(Form):
         return Made, self.place, self.slot, *self.given, *map(of, self.given.values())
 
 
+class _Nowhere(Sink):
+    """Takes findings of which nobody asks, before they are made."""
+
+    def emit(self, diagnostic: Diagnostic) -> None:
+        pass
+
+    def report(self, code: str, message: str, span: Span | None = None, **details: Any) -> None:
+        pass
+
+
+_NOWHERE = _Nowhere()
+
+
 class Muted:
     """An engine whose findings go nowhere, on the arguments of its launch that were `kept`;
-    `told` is the message of the first one about a bound."""
+    `told` is the message of the first one about a bound, unless nobody `asks` for it."""
 
-    def __init__(self, engine: Any, launch: Any, kept: Any) -> None:
-        self._engine = engine
+    def __init__(self, engine: Any, launch: Any, kept: Any, *, asks: bool = True) -> None:
+        self._engine, self._asks = engine, asks
         self._launch, self._of = launch, kept
         self._kept: Any = None
         self._other: Any = None
@@ -670,7 +684,7 @@ class Muted:
     def __enter__(self) -> None:
         engine, launch = self._engine, self._launch
         self._kept = engine.sink, engine.reported
-        engine.sink, engine.reported = Sink(), set()
+        engine.sink, engine.reported = Sink() if self._asks else _NOWHERE, set()
         if launch.engine is not engine:
             self._other = launch.kept()
             launch.put_back(self._of)

@@ -243,8 +243,8 @@ class Paths(Scalars):
 
         return replay
 
-    def _muted(self) -> Muted:
-        return Muted(self._engine, self._launch, self._kept)
+    def _muted(self, *, asks: bool = False) -> Muted:
+        return Muted(self._engine, self._launch, self._kept, asks=asks)
 
     def _read(self, core: Core, inst: Inst, sources: tuple[int, ...]) -> None:
         """A whole number that the scalar unit reads from memory is a symbol: that of its place."""
@@ -383,7 +383,7 @@ class Paths(Scalars):
         core.slots = list(kept)
         for slot, value in values.items():
             core.slots[slot] = value
-        muted = self._muted()
+        muted = self._muted(asks=True)
         try:
             with muted:
                 if inst.kind is Kind.EXEC:

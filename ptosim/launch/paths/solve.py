@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from functools import cache, lru_cache
 from itertools import chain, product
 from typing import TYPE_CHECKING, Any
 
@@ -238,18 +239,20 @@ def tries(forms: list[Form], base: Assignment, space: Space) -> Iterator[Assignm
     """Assignments to the symbols of forms: each by itself, then in pairs."""
     symbols = sorted(frozenset().union(*(f.symbols for f in forms)), key=lambda s: s.name)
     constants = list(dict.fromkeys(c for form in forms for c in constants_of(form)))
-    values = {
-        s: list(dict.fromkeys((*space.values(s), *_values(s, constants, base)))) for s in symbols
-    }
+
+    @cache
+    def values(symbol: Symbol) -> list[int]:
+        return list(dict.fromkeys((*space.values(symbol), *_values(symbol, constants, base))))
+
     count = 0
     for symbol in symbols:
-        for value in values[symbol][: max(MOST // len(symbols), _PAIRS)]:
+        for value in values(symbol)[: max(MOST // len(symbols), _PAIRS)]:
             tried = space.fits({**base, symbol: value})
             if tried is not None:
                 yield tried
     yield from _together(symbols, base, space)
     for one, other in ((a, b) for a in symbols for b in symbols if a.name < b.name):
-        for first, second in product(values[one][:_PAIRS], values[other][:_PAIRS]):
+        for first, second in product(values(one)[:_PAIRS], values(other)[:_PAIRS]):
             tried = space.fits({**base, one: first, other: second})
             if tried is not None:
                 count += 1
@@ -272,24 +275,35 @@ def _together(symbols: Sequence[Symbol], base: Assignment, space: Space) -> Iter
 def _values(symbol: Symbol, constants: Sequence[int], base: Assignment) -> Iterable[int]:
     """Values to try, the likely ones first."""
     now = base.get(symbol, symbol.default)
-    found: dict[int, None] = dict.fromkeys((0, 1, 2, 3, 4))
+    first, last = _of_constants(tuple(constants))
+    near = [now + d for d in (1, -1, 2, -2)]
+    near += [v for c in constants[:8] for v in (now + c, now - c)]
+    found = dict.fromkeys((*first, *near, *last))
+    low, high = symbol.low, symbol.high
+    return [v for v in found if low <= v <= high and v != now][:MOST]
+
+
+@lru_cache(maxsize=64)
+def _of_constants(constants: tuple[int, ...]) -> tuple[list[int], list[int]]:
+    """Values that what forms are computed with speaks of, and small ones: those before and those
+    after the ones near the value of now."""
+    first: dict[int, None] = dict.fromkeys((0, 1, 2, 3, 4))
     for one in constants:
-        found |= dict.fromkeys((one, one + 1, one - 1))
+        first |= dict.fromkeys((one, one + 1, one - 1))
         for other in constants:
             if other not in (0, 1) and one > other:
-                found |= dict.fromkeys((one // other, one // other + 1, one // other - 1))
-    found |= dict.fromkeys(_SMALL)
-    found |= dict.fromkeys(now + d for d in (1, -1, 2, -2))
-    found |= dict.fromkeys(v for c in constants[:8] for v in (now + c, now - c))
+                first |= dict.fromkeys((one // other, one // other + 1, one // other - 1))
+    first |= dict.fromkeys(_SMALL)
+    last: dict[int, None] = {}
     for power in range(5, 32):
-        found |= dict.fromkeys((1 << power, (1 << power) - 1, (1 << power) + 1))
+        last |= dict.fromkeys((1 << power, (1 << power) - 1, (1 << power) + 1))
     for one in constants:
         for other in constants:
             if 0 < abs(one) < 1 << 16 and abs(other) < 1 << 32:
-                found |= dict.fromkeys(other + one * k for k in (1, 2, 3, 5, 7))
-    found |= dict.fromkeys((*range(5, 33), -1, -2, -8, -16))
-    found |= dict.fromkeys(-c for c in constants)
-    return [v for v in found if symbol.low <= v <= symbol.high and v != now][:MOST]
+                last |= dict.fromkeys(other + one * k for k in (1, 2, 3, 5, 7))
+    last |= dict.fromkeys((*range(5, 33), -1, -2, -8, -16))
+    last |= dict.fromkeys(-c for c in constants)
+    return list(first), list(last)
 
 
 def _size(tried: Assignment, base: Assignment) -> int:
