@@ -355,6 +355,10 @@ LONG = 1 << 17
 """Instructions of a run of which not every round of a loop is kept."""
 
 
+OF_RUN = Extent(Depth.SHAPES, RunShapeBinding)
+"""Shapes alone, with the scalars that a run would have."""
+
+
 class _Certain(Shapes):
     """Goes on only where nothing is unknown that time may depend on."""
 
@@ -376,14 +380,19 @@ def cost_of_run(
 
 
 def counted_run(
-    prepared: Prepared, options: RunOptions, args: Args, *, steady: bool
+    prepared: Prepared,
+    options: RunOptions,
+    args: Args,
+    *,
+    steady: bool,
+    extent: Extent = OF_RUN,
 ) -> tuple[CostReport, int, int]:
     """Return what a run costs, how many instructions it executes, and how many of them were left
     out as others do the same. Raises Dependent where only its values decide that."""
     estimate = Estimate(
         prepared, options, args, changed_table(prepared.front.chip, {}),
         all_blocks(prepared, options),
-        extent=Extent(Depth.SHAPES, RunShapeBinding), domain=_Certain,
+        extent=extent, domain=_Certain,
     )  # fmt: skip
     try:
         launch, _ = estimate.timed(steady=steady)

@@ -55,7 +55,7 @@ TIMED = 4_000
 repeat, values and time together are less."""
 
 
-class _Placed(Unknowns):
+class Placed(Unknowns):
     """Goes on only where values decide nothing of what is reached."""
 
     def bind(self, engine: Host, core: Core, inst: Inst) -> Bound:
@@ -112,9 +112,9 @@ def attempt(
 def _in_parts(prepared: Prepared, options: RunOptions, args: Args, known: Known) -> Result | None:
     bare = replace(options, sanitize="none", timing=False)
     launch = Launch(prepared, bare, args)
-    if any(map(_is_by_value, launch.program.insts)):
+    if any(map(is_by_value, launch.program.insts)):
         return None
-    key = _key(prepared, options, args)
+    key = kind_of(prepared, options, args)
     if key not in known:
         known.keep(key, beside := _beside(prepared, options, bare, args, launch))
     else:
@@ -164,7 +164,7 @@ def _beside(
     return _Beside(cost, count, left_out, launch.definedness(monitor), unsure)
 
 
-def _key(prepared: Prepared, options: RunOptions, args: Args) -> Any:
+def kind_of(prepared: Prepared, options: RunOptions, args: Args) -> Any:
     """All that decides what a run does beside its values, but the program; None where contents of
     arrays may be part of that, or one is in the memory of another."""
     if options.ranks > 1 or options.sizes or options.popped or not isinstance(args, Mapping):
@@ -214,7 +214,7 @@ class _Watched:
     """A run that is followed without values, with its sanitizers."""
 
     def __init__(self, prepared: Prepared, options: RunOptions, args: Args) -> None:
-        self.domain = _Placed()
+        self.domain = Placed()
         self._launch = Launch(prepared, options, args, Extent(Depth.PLACES, RunPlaceBinding))
         self._launch.begin(domain=self.domain)
         self.monitor = self._launch.sanitizers()
@@ -238,7 +238,7 @@ class _Watched:
         return len(launch.sink) == told and not (monitor is not None and monitor.met)
 
 
-def _is_by_value(inst: Inst) -> bool:
+def is_by_value(inst: Inst) -> bool:
     """True for an instruction that is part of a region, or whose values sanitizers follow: time may
     depend on them, too."""
     op = inst.op

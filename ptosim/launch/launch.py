@@ -51,6 +51,8 @@ class Extent(NamedTuple):
 
     depth: Depth
     binding: type[Binding]
+    looked: set[tuple[int, int, int]] | None = None
+    """Without values: see `Machine.looked`."""
 
 
 VALUES = Extent(Depth.VALUES, Binding)
@@ -88,6 +90,7 @@ class Launch:
         self.sink = Sink()
         self.sink.extend(prepared.findings)
         self.machine = Machine(machine_of(self.front.chip), has_values=extent.depth is Depth.VALUES)
+        self.machine.looked = extent.looked
         self._binding, self._clusters = extent.binding, clusters
         if options.peer is not None:
             from ptosim.launch import peers  # most launches are whole

@@ -253,6 +253,9 @@ class Machine:
     # The bytes whose conversion is in such an array.
     kept: dict[Any, bytes] = field(default_factory=dict)
     has_values: bool = True  # False where a program is followed, or timed, without them
+    # Of a program that is followed without values but for those of arguments that the scalar unit
+    # loads: which bytes these are, as buffer, first byte and the one after the last.
+    looked: set[tuple[int, int, int]] | None = None
     # What stands for the other half of a pair that is not launched: it gives every signal and slot
     # at once; the function makes the number-th tile of a name, a shape and a type that it pushes.
     stub: Callable[[str, int, tuple[int, int], Any], np.ndarray] | None = None

@@ -30,7 +30,7 @@ from ptosim.machine.tile import tile_ref
 from ptosim.machine.values import GmView
 from ptosim.ops.base import functions as families
 from ptosim.ops.base.functions import KERNELS, STATE, SUPPORT, VALUES, VECTORS, kernel_of
-from ptosim.ops.base.orders import ValueContext
+from ptosim.ops.base.orders import Looks, ValueContext
 from ptosim.ops.micro.context import VectorContext, instruction
 from ptosim.ops.micro.hazards import RegionPlace
 from ptosim.ops.scalar import numbers, tensors
@@ -242,6 +242,8 @@ class Decoder:
         """An access of memory by the scalar unit, as far as the depth of the run goes."""
         reads = "reads_memory" in op.traits
         if self.depth is Depth.VALUES or not (reads or "writes_memory" in op.traits):
+            return run
+        if self.machine.looked is not None and isinstance(run, Looks):
             return run
         results = self._unknown_results(op)
         if self.depth is Depth.SHAPES:

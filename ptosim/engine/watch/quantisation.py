@@ -32,11 +32,14 @@ class QuantBook:
     def __init__(self) -> None:
         self._tallies: dict[int, Tally] = {}
         self._factors: set[bytes] = set()
+        self.has_looked = False
+        """Something was to be looked at."""
 
     def check_of(self, binding: Binding) -> Check | None:
         """Return what is to be looked at before a bound operation takes effect; None for most."""
         maker = next((m for trait, m in _CHECKS.items() if binding.op.has(trait)), None)
         check = maker(self, binding) if maker is not None else None
+        self.has_looked |= check is not None
         if check is None or binding.stacked == 1:
             return check
         return _of_stack(self, binding)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -21,6 +22,7 @@ from ptosim.ground.progress import Shown
 from ptosim.ground.records import dataclass, field, replace
 from ptosim.launch.chain.chain import Bound, Chain
 from ptosim.launch.chain.ledger import BufferUse, Ledger
+from ptosim.launch.chain.repeats import Repeats
 from ptosim.launch.compare import Comparison, compare
 from ptosim.launch.description import Tolerance
 from ptosim.launch.launch import Launch
@@ -164,7 +166,9 @@ def _run_all(
         wanted[name] = np.asarray(array), tolerance or file.tolerance.get(name, Tolerance())
     run = _Run(chain, options, held, given=frozenset(buffers or ()))
     with executing():  # not only within each launch: the cycle collector would come after each
-        for bound in chain.bind(held):
+        launches = chain.bind(held)
+        run.repeats = Repeats(launches)
+        for bound in launches:
             run.launch(bound)
     return run.result(wanted)
 
@@ -187,6 +191,7 @@ class _Run:
             id(launch): StageResult(launch.name, launch.kernel) for launch in chain.file.launches
         }
         self.number = 0
+        self.repeats: Repeats
         self.overhead: float | None = None
         self.ledger = Ledger()
         for name, array in held.items():
@@ -203,11 +208,17 @@ class _Run:
         options = replace(self.options, block_num=blocks)
         program = kernel.program
         try:
-            launch = Launch.of(program.front, program.profile, options, kernel.entry, bound.args)
+            kind, shown = self.repeats.shown(bound, options)
+            made = partial(
+                Launch.of, program.front, program.profile, entry=kernel.entry, args=bound.args
+            )
+            values = shown.values(made, options, bound.args) if shown is not None else None
+            launch = made(options) if values is None else values[0]
         except UsageError as problem:
             raise self._unfit(bound, problem) from problem
+        before = len(launch.sink)
         try:
-            result = launch.run()
+            result = launch.run() if values is None else values[1]
             progress.part_done()
         except Trap as trap:
             where = f"in launch {self.number} of {self.chain.file.count}, {bound.stage}"
@@ -219,12 +230,17 @@ class _Run:
         for found in result.findings:
             if found.code != "PTO6041":
                 self.sink.emit(replace(found, notes=(*found.notes, told)))
-        self._keep(bound, launch, result.outputs)
+        shown = shown if values is not None else None
+        monitor = launch.engine.monitor
+        uses = global_uses(monitor) if isinstance(monitor, Monitor) else {}
+        self._keep(bound, launch, result.outputs, uses if shown is None else shown.uses)
+        if shown is None:
+            self.repeats.learn(kind, bound, launch, before, result, uses)
         stage = self.stages[id(bound.launch)]
         stage.launches += 1
         stage.executed += result.executed
-        if result.cost is not None:
-            cost = result.cost
+        cost = result.cost if shown is None else shown.cost
+        if cost is not None:
             stage.first = stage.first or (program, cost)
             stage.cycles = (stage.cycles or 0) + cost.cycles
             stage.microseconds = (stage.microseconds or 0.0) + cost.least_microseconds
@@ -233,6 +249,7 @@ class _Run:
             self.overhead = (self.overhead or 0.0) + cost.launch_microseconds
         if bound.is_last and self.is_compared:
             self._compare_stage(bound, stage)
+        launch.release()  # or the collector has to find it
 
     def _unfit(self, bound: Bound, problem: UsageError) -> DescriptionError:
         """An argument that fits the type of its parameter and yet does not do."""
@@ -242,18 +259,23 @@ class _Run:
         help = problem.help or "make the buffer larger, or its window"
         return DescriptionError([finding("PTO6122", text, place, help=help)])
 
-    def _keep(self, bound: Bound, launch: Launch, outputs: Mapping[str, np.ndarray]) -> None:
+    def _keep(
+        self,
+        bound: Bound,
+        launch: Launch,
+        outputs: Mapping[str, np.ndarray],
+        uses: Mapping[int, GlobalUse],
+    ) -> None:
         """Bring back what is not in the buffers yet, and note what was read and written."""
         for name, array in bound.args.items():
             if isinstance(array, np.ndarray) and not np.may_share_memory(array, outputs[name]):
                 output = _unpacked(outputs[name], bound.kernel.values[name].type, array.shape)
                 array[...] = output.reshape(array.shape).view(array.dtype)
-        monitor = launch.engine.monitor
-        uses = global_uses(monitor) if isinstance(monitor, Monitor) else {}
+        left = dict(uses)
         for name, (buffer, offset, place) in bound.parts.items():
             self.ledger.take(buffer)
             argument = launch.binding.arrays[name]
-            use = uses.pop(argument.number, None)
+            use = left.pop(argument.number, None)
             if isinstance(use, GlobalUse):
                 self.ledger.note(bound.stage, buffer, offset - argument.offset, use, place)
 

@@ -235,6 +235,13 @@ WITHIN_CORE = (SetFlag, WaitFlag, Barrier, GetToken, ReleaseToken, Fence)
 Action = Callable[[Core], None]
 
 
+class Looks:
+    """An action that tells `Machine.looked` which bytes it loads as a number."""
+
+    def __call__(self, core: Core) -> None:
+        raise NotImplementedError
+
+
 def taker(sources: Sequence[int]) -> Callable[[list[Any]], Sequence[Any]]:
     """Return what takes the values of slots, in one step of C code: of one slot by a slice, as an
     item alone would come without its sequence."""

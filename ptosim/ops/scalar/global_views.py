@@ -15,7 +15,7 @@ from ptosim.machine.pages import view_dtype
 from ptosim.machine.values import GmView, Pointer
 from ptosim.ops.base.binding import OpFault
 from ptosim.ops.base.functions import value
-from ptosim.ops.base.orders import Action, ValueContext
+from ptosim.ops.base.orders import Action, Looks, ValueContext
 from ptosim.ops.scalar.numbers import wrap
 
 
@@ -229,15 +229,24 @@ def get_tensor_view_stride(ctx: ValueContext) -> Action:
 @value("pto.load_scalar", "pto.ld_dev")
 def load_scalar(ctx: ValueContext) -> Action:
     """result = pointer[offset]."""
-    pointer, offset, result = ctx.slots["ptr"], ctx.slots["offset"], ctx.result
-    dtype = ctx.type("ptr").elem
+    slots = ctx.slots["ptr"], ctx.slots["offset"], ctx.result
+    return _Load(ctx.machine, *slots, ctx.type("ptr").elem)
 
-    def run(core: Core) -> None:
-        slots = core.slots
-        place = _element(ctx.machine, core, slots[pointer], slots[offset], dtype)
-        slots[result] = place[0].item() if dtype.family != "bf16" else float(place[0])
 
-    return run
+class _Load(Looks):
+    def __init__(
+        self, machine: Machine, pointer: int, offset: int, result: int, dtype: DType
+    ) -> None:
+        self._machine, self._dtype = machine, dtype
+        self._pointer, self._offset, self._result = pointer, offset, result
+
+    def __call__(self, core: Core) -> None:
+        slots, dtype = core.slots, self._dtype
+        pointer, offset = slots[self._pointer], slots[self._offset]
+        if self._machine.looked is not None:
+            _look(self._machine.looked, pointer, offset, dtype)
+        place = _element(self._machine, core, pointer, offset, dtype)
+        slots[self._result] = place[0].item() if dtype.family != "bf16" else float(place[0])
 
 
 @value("pto.store_scalar", "pto.st_dev")
@@ -252,6 +261,17 @@ def store_scalar(ctx: ValueContext) -> Action:
         place[0] = np.array(slots[source]).astype(place.dtype)
 
     return run
+
+
+def _look(
+    looked: set[tuple[int, int, int]], pointer: Pointer | GmView, offset: int, dtype: DType
+) -> None:
+    """Note what is loaded. Raises NeedsValue where memory that has no values here would decide."""
+    number, at = _start(pointer)
+    if not isinstance(number, int):
+        raise NeedsValue(Unknown("what is on chip"))
+    size = dtype.bits // 8
+    looked.add((number, at + offset * size, at + (offset + 1) * size))
 
 
 def _element(
