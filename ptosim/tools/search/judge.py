@@ -186,7 +186,10 @@ def _judge(task: Task, target: str | None) -> Judgement:
 def _refuse_outside(program: LoadedProgram, request: Request) -> None:
     """Raise Refused at `hazards` for scalars that break what the entry requires."""
     entry, known = program.entry(request.entry), point.scalars(program, request)
-    broken = broken_by(program.front, program.profile, entry, known, request.block_num)
+    is_run = bool(request.expect)  # else it is only timed, with scalars that are allowed
+    broken = broken_by(
+        program.front, program.profile, entry, known, request.block_num, is_run=is_run
+    )
     if broken:
         raise Refused("hazards", f"{broken[0].code}: {broken[0].message}", tuple(broken))
 

@@ -131,6 +131,17 @@ def test_a_judge_refuses_it(rows):
     assert outside["diagnostics"][0]["code"] == "PTO6055"
 
 
+def test_a_judge_runs_a_scalar_that_is_left_out_as_a_run_does():
+    """It is 1 there, and has to be 5; a job that is only timed takes one that is allowed."""
+    text = kernel(window("%o = arith.subi %n, %c5 : index") + f"\n{ORDERED}")
+    expect = {"y": {"python": "x"}}
+    jobs = [{"text": text, "target": "a3"}, {"text": text, "target": "a3", "expect": expect}]
+    timed, run = ptosim.judge(jobs)
+    assert timed["ok"], timed
+    assert (run["ok"], run["stage"]) == (False, "hazards")
+    assert "n = 1" in run["diagnostics"][0]["message"]
+
+
 def test_cost_chooses_what_is_inside(cli, tmp_path):
     """Rows from 5 on, of which as many rounds take one as there are: the number is none that a
     check refuses."""
