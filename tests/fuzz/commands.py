@@ -10,6 +10,7 @@ import re
 import traceback
 from collections.abc import Callable
 from pathlib import Path
+from random import Random
 
 import ptosim
 from ptosim.ground.diagnostics.model import Sink
@@ -24,7 +25,7 @@ from tests.fuzz.case import DOCUMENTED, Case, Different, Endless, Finding
 from tests.fuzz.files import RUNNERS
 from tests.fuzz.limits import time_limit
 
-_WITH_ARGUMENTS = ("run", "stats", "diff", "port", "debug", "report", "quant audit")
+_WITH_ARGUMENTS = ("run", "cost", "map", "stats", "diff", "port", "debug", "report", "quant audit")
 _WITH_ENTRY = ("run", "cost", "map", "stats", "diff", "port", "debug")
 _LIMIT = ("--max-instructions", "2000", "--max-memory", "500M")
 ROOT = str(Path(ptosim.__file__).parent)
@@ -121,13 +122,37 @@ def _command(*words: str, twice: bool = False) -> Runner:
 
 
 def _arguments(case: Case) -> list[str]:
-    """Arrays for the pointers of the function that is run, most of which no view gives a size."""
+    """Arrays for the pointers of the function that is run, most of which no view gives a size; for
+    every other text numbers for its scalars, small ones and those that end a type."""
     name = case.entry or "[A-Za-z_]"
     head = re.search(rf"func\.func @{name}[^{{]*", case.text)
-    known = _POINTER.findall(head.group()) if head else ()
-    return [word for name, type_ in known for word in ("--arg", f"{name}=randn:{type_}:4096")]
+    if head is None:
+        return []
+    given = [f"{name}=randn:{type_}:4096" for name, type_ in _POINTER.findall(head.group())]
+    rng = Random(case.content)
+    if rng.random() < 0.5:
+        given += [f"{name}={rng.choice(_NUMBERS)}" for name in _SCALAR.findall(head.group())]
+    return [word for each in given for word in ("--arg", each)]
 
 
+_NUMBERS = (
+    0,
+    0,
+    1,
+    2,
+    3,
+    7,
+    16,
+    64,
+    128,
+    1000,
+    -1,
+    65536,
+    (1 << 31) - 1,
+    -(1 << 31),
+    (1 << 63) - 1,
+)
+_SCALAR = re.compile(r"%(\w+)\s*:\s*(?:index|i(?:8|16|32|64))\b")
 _POINTER = re.compile(r"%(\w+)\s*:\s*(?:!pto\.ptr)?<(f32|f16|bf16|u?i(?:8|16|32|64))\b")
 
 
