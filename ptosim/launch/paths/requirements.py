@@ -173,15 +173,14 @@ def requirements_of(front: Front, entry: str, explored: Explored) -> list[Requir
     found: dict[tuple[object, ...], Requirement] = {}
     known: Planes = {}
     left: dict[object, int] = {}
-    in_vain: list[tuple[Limit, PathRun]] = []
+    every_kind: dict[object, tuple[Limit, PathRun]] = {}
     for limit, run, kind in _asked(explored):
         if not left.setdefault(kind, _IN_VAIN):
             continue
         when = _conditions(limit, run, explored)
         every = list(required_by(entry, limit, run, explored.space, known))
-        if not every:
-            left[kind] -= 1
-            in_vain.append((limit, run))
+        every_kind.setdefault(kind, (limit, run))
+        left[kind] -= not every
         for made in every:
             if _is_contradicted(made, limit.inst.pc, explored):
                 continue
@@ -192,7 +191,7 @@ def requirements_of(front: Front, entry: str, explored: Explored) -> list[Requir
             same = found.setdefault(made.key, made)
             if same is not made:
                 same.join(made)
-    for limit, run in in_vain:
+    for limit, run in every_kind.values():  # what is said of one may not be all that it asks
         line = line_of(front, limit.inst)
         if line not in explored.unsaid and _asks(limit, run, explored.space, found.values()):
             explored.unsaid[line] = limit.symbols
