@@ -23,6 +23,7 @@ OTHERS = sorted(p for p in HERE.iterdir() if p.suffix in SUFFIXES.values() and p
 
 TARGETS = ("a2a3", "a5")
 LONG = {
+    "accumulator_read_undefined_in_nested_loops",
     "arguments_too_large_between_others",
     "flag_that_each_round_sets",
     "region_without_an_end",

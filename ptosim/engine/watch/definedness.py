@@ -46,6 +46,12 @@ def without_values(print_: Footprint, stale: Iterable[Atom] = ()) -> np.ndarray 
     return found | print_.shadow.belong(places, stale) if stale else found
 
 
+def keeps_order(op: Operation | None) -> bool:
+    """True for an operation whose result has no value just where its sources have none."""
+    family = op.definition.family if op is not None and op.definition is not None else ""
+    return family in _ALIKE
+
+
 # -- whose they are --------------------------------------------------------------------------------
 
 
@@ -171,9 +177,8 @@ def taint(
 ) -> None:
     """Say of what an operation wrote that it has no value where its sources have none."""
     found = [s for s in sources if s is not None and s.size == written.bytes]
-    family = op.definition.family if op is not None and op.definition is not None else ""
     parts = written.parts
-    if family in _ALIKE and len(found) == len(sources):
+    if keeps_order(op) and len(found) == len(sources):
         chosen = _places(written)[np.logical_or.reduce(found)]
         runs = runs_of(chosen, 1) if len(chosen) else ()
         parts = runs if len(runs) < MAX_RUNS else parts

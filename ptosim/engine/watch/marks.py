@@ -14,6 +14,7 @@ from ptosim.engine.watch.definedness import (
     Names,
     Trail,
     is_computed,
+    keeps_order,
     taint,
     trail_of,
     without_values,
@@ -356,7 +357,8 @@ class Marks(Ordering):
         elif trail.cause is not None and any(p.shadow.is_global for p in entry[2].writes):
             self.report.went_out(trail, entry[2])
         if before is None:
-            self.tainted[id(print_)] = without_values(print_), trail
+            is_asked = keeps_order(entry[2].inst.operation)
+            self.tainted[id(print_)] = without_values(print_) if is_asked else None, trail
         return trail
 
     def doubt(self, atom: Atom, entry: Entry, print_: Footprint) -> None:
@@ -412,7 +414,8 @@ class Marks(Ordering):
                 self._causes[key] = self.report.undefined(atom, entry, print_, trail)
             trail = trail._replace(cause=self._causes[key])
         stale = [a for a in print_.atoms() if self.is_stale(entry[2].core, a, print_)]
-        self.tainted[id(print_)] = without_values(print_, stale), trail
+        is_asked = keeps_order(entry[2].inst.operation)
+        self.tainted[id(print_)] = without_values(print_, stale) if is_asked else None, trail
         return trail
 
     def overwritten(self, atom: Atom, entry: Entry, print_: Footprint) -> None:

@@ -338,7 +338,7 @@ def _is_given(symbol: Symbol) -> bool:
 
 def is_covered(followed: Followed, explored: Explored) -> bool:
     """True if what following left open is decided by the runs."""
-    is_followed = bool(explored.valid or (explored.unsolved and not followed.is_open))
+    is_followed = bool(explored.valid or explored.unsolved)
     return followed.begun and explored.has_symbols and is_followed
 
 

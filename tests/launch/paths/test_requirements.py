@@ -250,3 +250,43 @@ def test_a_given_divisor_of_zero_is_an_error_whatever_is_divided(name: str, expl
         asked = ptosim.check(text, sync="manual", args={"n": 5})
         (told,) = [d for d in asked if d.code == "PTO6052"]
         assert "--arg n=5 --arg m=0" in (told.help or "")
+
+
+def rows_of(count: str) -> str:
+    """A kernel whose blocks take tiles of 16 whole rows of %n in turn, `count` of them."""
+    return kernel(
+        f"""%block64 = pto.get_block_idx -> i64
+%block = arith.index_cast %block64 : i64 to index
+%blocks64 = pto.get_block_num -> i64
+%blocks = arith.index_cast %blocks64 : i64 to index
+%v = pto.make_tensor_view %x, shape = [%n, %c64], strides = [%c64, %c1] : {VIEW.replace("16x64", "?x64")}
+{count}
+scf.for %i = %block to %tiles step %blocks {{
+%row = arith.muli %i, %c16 : index
+%w = pto.partition_view %v, offsets = [%row, %c0], sizes = [%c16, %c64] : {VIEW.replace("16x64", "?x64")} -> {PART}
+pto.tload ins(%w : {PART}) outs(%t : {TILE})
+}}""",
+        "%n: index",
+    )
+
+
+def test_what_a_line_does_not_say_is_told_beside_what_it_says() -> None:
+    """Tiles are counted up, and the last one is whole: %n has to be a multiple of 16. Of the first
+    round a sum is known, 16*block + 16 <= n, which 40 meets; that it is not all is told."""
+    up = ptosim.check(rows_of("%tiles = arith.ceildivui %n, %c16 : index"), sync="manual")
+    (line,) = {line for made in up.requirements for line in made["lines"]}
+    (cover,) = up.coverage
+    assert [each["line"] for each in cover["unsaid"]] == [line]
+    down = ptosim.check(rows_of("%tiles = arith.divui %n, %c16 : index"), sync="manual")
+    assert "unsaid" not in down.coverage[0]
+    assert not [made for made in down.requirements if "16" in made["text"]]
+
+
+def test_where_every_number_that_is_assumed_breaks_a_bound_it_is_told() -> None:
+    """Nothing was said of it by default: each run was void, and the first one open."""
+    one = rows_of("%tiles = arith.constant 1 : index")
+    found = ptosim.check(one, sync="manual", assume=["1 <= n", "n <= 8"])
+    assert "PTO6050" in [d.code for d in found]
+    (cover,) = found.coverage
+    assert not cover["valid"]
+    assert any("found inside" in each["why"] for each in cover["open"])
