@@ -338,7 +338,8 @@ def _is_given(symbol: Symbol) -> bool:
 
 def is_covered(followed: Followed, explored: Explored) -> bool:
     """True if what following left open is decided by the runs."""
-    is_followed = bool(explored.valid or explored.unsolved)
+    to_the_end = followed.stopped or followed.is_whole  # else where it ended says more
+    is_followed = bool(explored.valid or (explored.unsolved and to_the_end))
     return followed.begun and explored.has_symbols and is_followed
 
 
