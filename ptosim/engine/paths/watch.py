@@ -60,8 +60,10 @@ LAST = -1
 MOST_ROUNDS = 1 << 40
 """Rounds of a loop that no launch gets to the end of: a core needs ten minutes for as many cycles.
 A division without a sign makes more of a negative number."""
-_WIDE, _LOOKED = ("floordivu", "ceildivu", "shru"), 32
-"""Words that make more of it, and how many parts of a form are looked at for them."""
+_WIDE = ("floordivu", "ceildivu", "shru")
+"""Words that make more of it."""
+_LOOKED = 32
+"""Parts of a form that are looked at for them."""
 _PLACES = ("addr", "slot", "row", "col")
 """Operands that say where on chip a tile is."""
 _ON_CHIP = frozenset((TileRef, int, bool, float, type(None)))
@@ -585,12 +587,12 @@ def _misplaced(core: Core, inst: Inst, values: Mapping[int, Any]) -> str:
 
 def _is_wide(form: Form) -> bool:
     """Is it made of a number that is divided without a sign?"""
-    todo: list[Any] = [form]
-    for part in todo:
+    parts: list[Any] = [form]
+    for part in parts:  # which get longer on the way
         if isinstance(part, Computed) and part.word in _WIDE:
             return True
-        if isinstance(part, Form) and len(todo) < _LOOKED:
-            todo += part.parts()
+        if isinstance(part, Form) and len(parts) < _LOOKED:
+            parts += part.parts()
     return False
 
 

@@ -152,7 +152,7 @@ class Explored:
 def given_words(args: Mapping[str, Any]) -> tuple[str, ...]:
     """Return the words of a command that give it the same scalars."""
     scalars = {n: v for n, v in args.items() if isinstance(v, (int, float))}
-    return tuple(f"--arg {name}={value}" for name, value in scalars.items())
+    return tuple(f"--arg {name}={str(value).lower()}" for name, value in scalars.items())
 
 
 def explore(

@@ -267,14 +267,8 @@ class _Proof:
         first, last = _edge(at, rounds, low, high), _edge(at, rounds + 1, low, high) - 1
         near = range(first, min(last, first + 33))
         left: list[dict[Symbol, int]] = []
-        likely = (
-            first,
-            last,
-            first + 1,
-            (first + last) // 2,
-            *near,
-            rounds,
-        )  # of a remainder the last
+        # Of a remainder, which does not grow with its number, the last one is.
+        likely = first, last, first + 1, (first + last) // 2, *near, rounds
         for value in dict.fromkeys(likely):
             if not low <= value <= high or at(value) != rounds:
                 continue

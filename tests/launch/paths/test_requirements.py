@@ -252,6 +252,14 @@ def test_a_given_divisor_of_zero_is_an_error_whatever_is_divided(name: str, expl
         assert "--arg n=5 --arg m=0" in (told.help or "")
 
 
+def test_a_truth_value_that_was_given_is_repeated_as_the_command_takes_it() -> None:
+    asked = ptosim.check(
+        kernel(DIVIDED, "%n: index, %m: index, %is: i1"), sync="manual", args={"is": True}
+    )
+    (told,) = [d for d in asked if d.code == "PTO6052"]
+    assert "--arg is=true --arg m=0" in (told.help or "")
+
+
 def rows_of(count: str) -> str:
     """A kernel whose blocks take tiles of 16 whole rows of %n in turn, `count` of them."""
     return kernel(
