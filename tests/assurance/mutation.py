@@ -35,8 +35,8 @@ from tests.support.paths import TREE
 
 MOST_TESTS = 24
 """Tests of a change: the quickest that execute its line."""
-PATIENCE = 20.0
-"""Seconds a change may take before it counts as one that does not end."""
+LEAST_PATIENCE, PATIENCE = 3.0, 6.0
+"""Seconds a change may take, and times what its tests take: then it counts as one that does not end."""
 _COMPARED: dict[type[ast.cmpop], type[ast.cmpop]] = {
     ast.Lt: ast.LtE, ast.LtE: ast.Lt, ast.Gt: ast.GtE, ast.GtE: ast.Gt, ast.Eq: ast.NotEq, ast.NotEq: ast.Eq,
     ast.Is: ast.IsNot, ast.IsNot: ast.Is, ast.In: ast.NotIn, ast.NotIn: ast.In,
@@ -137,8 +137,11 @@ def _code_of(code: CodeType, site: Site) -> CodeType | None:
 class Runner:
     """Runs the tests of each change in a copy of the process in which they were collected."""
 
-    def __init__(self, drawn: list[Site], tests: dict[Site, list[str]], workers: int) -> None:
-        self.drawn, self.tests, self.workers = drawn, tests, workers
+    def __init__(
+        self, tests: dict[Site, list[str]], seconds: dict[str, float], workers: int
+    ) -> None:
+        self.drawn, self.tests, self.workers = list(tests), tests, workers
+        self.seconds = seconds
         self.found: dict[Site, bool] = {}
         self.what: dict[Site, str] = {}
 
@@ -165,7 +168,8 @@ class Runner:
                 continue
             while len(running) >= self.workers:
                 self._wait(running)
-            running[_started(live, code, chosen)] = (site, time.monotonic() + PATIENCE)
+            patience = LEAST_PATIENCE + PATIENCE * sum(self.seconds[i.nodeid] for i in chosen)
+            running[_started(live, code, chosen)] = (site, time.monotonic() + patience)
         while running:
             self._wait(running)
         return True
@@ -203,11 +207,12 @@ def _started(live: list[FunctionType], code: CodeType, items: list[pytest.Item])
         os._exit(status)
 
 
-def _drawn(folder: Path, count: int, seed: int, room: str | None) -> dict[Site, list[str]]:
+def _drawn(
+    folder: Path, seconds: dict[str, float], count: int, seed: int, room: str | None
+) -> dict[Site, list[str]]:
     """Sites of each room, with the quickest tests that execute their lines."""
     data = coverage.CoverageData(str(folder / DATA))
     data.read()
-    seconds = json.loads((folder / SECONDS).read_text(encoding="utf-8"))
     rooms: dict[str, list[Site]] = {}
     for file in sorted((TREE / "ptosim").rglob("*.py")):
         rooms.setdefault(room_of(str(file)), []).extend(sites(file))
@@ -232,8 +237,9 @@ def main() -> int:
     parser.add_argument("--room")
     parser.add_argument("-j", "--workers", type=int, default=1)
     options = parser.parse_args()
-    tests = _drawn(options.data, options.count, options.seed, options.room)
-    runner = Runner(list(tests), tests, options.workers)
+    seconds = json.loads((options.data / SECONDS).read_text(encoding="utf-8"))
+    tests = _drawn(options.data, seconds, options.count, options.seed, options.room)
+    runner = Runner(tests, seconds, options.workers)
     files = sorted({name.partition("::")[0] for names in tests.values() for name in names})
     words = ["-q", "-n", "0", "-p", "no:cacheprovider", *QUIET, "-m", "", "-s"]
     pytest.main([*words, *(str(TREE / f) for f in files)], plugins=[runner])
