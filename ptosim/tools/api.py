@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from ptosim.launch.chain.runner import ChainResult
     from ptosim.launch.dry_run import Followed
     from ptosim.launch.paths.facts import Facts
-    from ptosim.launch.paths.requirements import Requirement
+    from ptosim.launch.paths.requirement import Requirement
     from ptosim.launch.paths.verdict import Coverage, EntryPaths
     from ptosim.launch.program import LoadedProgram
 

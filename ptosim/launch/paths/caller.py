@@ -17,7 +17,8 @@ from ptosim.ground.source import Span
 from ptosim.language.frontend import Front
 from ptosim.language.toolchains import told_by
 from ptosim.launch.paths.explore import PathRun, Search, explore, line_of
-from ptosim.launch.paths.requirements import Requirement, required_by
+from ptosim.launch.paths.requirement import Requirement
+from ptosim.launch.paths.requirements import required_by
 from ptosim.launch.paths.solve import Space
 from ptosim.launch.prepared import prepare
 

@@ -14,7 +14,7 @@ from ptosim.language.frontend import Front
 from ptosim.language.same_blocks import global_windows, roots_of
 from ptosim.language.toolchains import Promise, promises_of, tells_core
 from ptosim.launch.dry_run import BUDGET, follow
-from ptosim.launch.paths.requirements import Requirement
+from ptosim.launch.paths.requirement import Requirement
 
 _BETWEEN_BLOCKS = ("handshake", "publishes", "collective")
 _RACE = "PTO5205"

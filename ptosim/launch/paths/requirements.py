@@ -13,6 +13,7 @@ from typing import Any
 
 from ptosim.engine.core.bound import Kind
 from ptosim.engine.paths.forms import (
+    ARGUMENT,
     COUNT,
     DATA,
     INDEX,
@@ -26,11 +27,11 @@ from ptosim.engine.paths.forms import (
     Round,
     Symbol,
 )
-from ptosim.ground.diagnostics.model import Diagnostic, finding
-from ptosim.ground.records import NamedTuple, dataclass, field
-from ptosim.ground.source import Span
+from ptosim.ground.records import NamedTuple
 from ptosim.language.frontend import Front
 from ptosim.launch.paths.explore import Explored, PathRun, is_loop, line_of
+from ptosim.launch.paths.multiples import Bound, Bounds, Met, is_allowed, multiple
+from ptosim.launch.paths.requirement import Requirement, is_between
 from ptosim.launch.paths.solve import Space, linear_of
 
 MOST_BOUNDS = 64
@@ -43,129 +44,8 @@ _ASKED = 128
 _FAR = 1 << 40
 """A bound farther away is one of the type, not of the kernel."""
 _NEAR = 8
+_Pair = tuple[Limit, PathRun]
 _PROBES = (0, 1, 2, 3, 5, 9, 17, 33, 100, 1000, 5000, 100_000, 1 << 24, -1, -9, -100, -1000)
-
-Met = Callable[[dict[Symbol, int]], bool | None]
-"""True or False where a bound is asked, None where the path does not come to it."""
-
-
-@dataclass(slots=True, eq=False)
-class Requirement:
-    """For which values the checks of some lines hold: a sum (`terms`: how often each symbol, by
-    name) between `low` and `high` (None: no bound), or a multiple of `multiple`. `kind` is
-    `argument`, `data` or `index`; `broken_by` is an assignment that breaks it."""
-
-    entry: str
-    terms: dict[str, int]
-    low: int | None
-    high: int | None
-    kind: str
-    broken_by: dict[str, int]
-    lines: list[int] = field(default_factory=list)
-    multiple: int | None = None
-    when: tuple[tuple[int, Decision], ...] = ()
-    """What has to be decided that way for it to be asked, on other symbols, with its line."""
-    told: list[str] = field(default_factory=list)
-    """What its lines tell of `broken_by`, each once."""
-
-    @property
-    def symbols(self) -> tuple[str, ...]:
-        """What it is about, by name."""
-        return tuple(self.terms)
-
-    @property
-    def expr(self) -> str:
-        """The sum as text."""
-        first, *rest = self.terms.items()
-        text = f"{'-' * (first[1] < 0)}{_times(abs(first[1]), first[0])}"
-        return text + "".join(f" {'-' if c < 0 else '+'} {_times(abs(c), n)}" for n, c in rest)
-
-    @property
-    def key(self) -> tuple[object, ...]:
-        """What two requirements that are told once have in common."""
-        ways = tuple((d.inst.pc, d.outcome) for _, d in self.when)
-        return self.expr, self.multiple, ways
-
-    def join(self, other: Requirement) -> None:
-        """Take in another one of the same key: both hold."""
-        self.lines += [line for line in other.lines if line not in self.lines]
-        if other.low is not None and (self.low is None or other.low > self.low):
-            self.low = other.low
-        if other.high is not None and (self.high is None or other.high < self.high):
-            self.high = other.high
-        if all(value < 0 for value in self.broken_by.values()) or other.high == self.high:
-            is_better = any(value >= 0 for value in other.broken_by.values())
-            if is_better and other.broken_by != self.broken_by:
-                self.broken_by, self.told = other.broken_by, []
-        if other.broken_by == self.broken_by:
-            self.told += [text for text in other.told if text not in self.told]
-
-    @property
-    def is_quiet(self) -> bool:
-        """True for one that only negative values break, or that data has to meet."""
-        if self.kind == DATA or all(value < 0 for value in self.broken_by.values()):
-            return True
-        if self.multiple is not None:
-            return False
-        up = all(count > 0 for count in self.terms.values()) and self.high is None
-        down = all(count < 0 for count in self.terms.values()) and self.low is None
-        return (up and (self.low or 0) <= 0) or (down and (self.high or 0) >= 0)
-
-    @property
-    def is_one(self) -> bool:
-        """True if it leaves one value."""
-        return self.low is not None and self.low == self.high
-
-    def holds(self, values: Mapping[str, int]) -> bool | None:
-        """Return if values by name meet it; None if one that it is about is not among them."""
-        if not values.keys() >= self.terms.keys():
-            return None
-        total = sum(count * values[name] for name, count in self.terms.items())
-        if self.multiple is not None:
-            return total % self.multiple == 0
-        return _is_between(total, self.low, self.high)
-
-    def __str__(self) -> str:
-        text = self._text()
-        lines = ", ".join(dict.fromkeys(str(line) for line, _ in self.when))
-        return f"{text} (on a path through line {lines})" if lines else text
-
-    def _text(self) -> str:
-        if self.multiple is not None:
-            return f"{self.expr} is a multiple of {self.multiple}"
-        if len(self.terms) > 1:
-            return self._as_sides()
-        if self.low is not None and self.high is not None:
-            return f"{self.low} <= {self.expr} <= {self.high}"
-        if self.high is None:
-            return f"{self.expr} >= {self.low}"
-        if self.kind == INDEX:
-            of_what = f" block{'s' * bool(self.high)}" if self.expr == "block" else ""
-            return f"{self.expr} <= {self.high}: launch at most {self.high + 1}{of_what}"
-        return f"{self.expr} <= {self.high}"
-
-    def _as_sides(self) -> str:
-        """With what is added on each side of the sign: `8*block + 8 <= n`."""
-        ends = ((self.high, 1), (self.low, -1))
-        return " and ".join(self._side(limit, sign) for limit, sign in ends if limit is not None)
-
-    def _side(self, limit: int, sign: int) -> str:
-        sides: tuple[list[str], list[str]] = ([], [])
-        for name, count in self.terms.items():
-            sides[count * sign < 0].append(_times(abs(count), name))
-        rest = limit * sign
-        if rest or not all(sides):
-            sides[rest > 0 or (rest == 0 and bool(sides[0]))].append(str(abs(rest)))
-        return f"{' + '.join(sides[0])} <= {' + '.join(sides[1])}"
-
-    def to_dict(self) -> dict[str, object]:
-        """Return it as plain data."""
-        return {
-            "entry": self.entry, "expr": self.expr, "low": self.low, "high": self.high,
-            "multiple": self.multiple, "lines": self.lines, "symbols": list(self.symbols),
-            "kind": self.kind, "broken_by": self.broken_by, "terms": self.terms, "text": str(self),
-            "when": [{"line": line, "outcome": d.outcome} for line, d in self.when],
-        }  # fmt: skip
 
 
 def requirements_of(front: Front, entry: str, explored: Explored) -> list[Requirement]:
@@ -178,10 +58,10 @@ def requirements_of(front: Front, entry: str, explored: Explored) -> list[Requir
         if not left.setdefault(kind, _IN_VAIN):
             continue
         when = _conditions(limit, run, explored)
-        every = list(required_by(entry, limit, run, explored.space, known))
+        required = list(required_by(entry, limit, run, explored.space, known))
         every_kind.setdefault(kind, (limit, run))
-        left[kind] -= not every
-        for made in every:
+        left[kind] -= not required
+        for made in required:
             if _is_contradicted(made, limit.inst.pc, explored):
                 continue
             ways = [*when, *_avoided(made, limit, run, explored.space)]
@@ -191,11 +71,87 @@ def requirements_of(front: Front, entry: str, explored: Explored) -> list[Requir
             same = found.setdefault(made.key, made)
             if same is not made:
                 same.join(made)
-    for limit, run in every_kind.values():  # what is said of one may not be all that it asks
-        line = line_of(front, limit.inst)
-        if line not in explored.unsaid and _asks(limit, run, explored.space, found.values()):
-            explored.unsaid[line] = limit.symbols
+    every = list(every_kind.values())
+    asks = lambda pair: _asks(*pair, explored.space, found.values())  # noqa: E731
+    more: list[_Pair] = []  # what is said of one may not be all that it asks
+    for pair in every:
+        if all(pair[0].inst is not limit.inst for limit, _ in more) and asks(pair):
+            more.append(pair)
+    if more:
+        _Multiples(front, explored, found).add(entry, more, every)
+    for limit, _ in filter(asks, more):
+        explored.unsaid.setdefault(line_of(front, limit.inst), limit.symbols)
     return _of_tables(found.values())
+
+
+class _Multiples:
+    """Of what arguments have to be multiples, beside what is `found`: bounds say so that ask `more`
+    than sums tell."""
+
+    def __init__(
+        self,
+        front: Front,
+        explored: Explored,
+        found: dict[tuple[object, ...], Requirement],
+    ) -> None:
+        self._front, self._explored, self._found = front, explored, found
+        self._met: dict[Limit, Met] = {}
+
+    def add(self, entry: str, more: Iterable[_Pair], every: Iterable[_Pair]) -> None:
+        """Add what `more` bounds ask; sums that such multiples break without harm are not what
+        `every` bound asks."""
+        groups: dict[tuple[Any, ...], list[_Pair]] = {}
+        for limit, run in map(self._met_one, more):
+            ways = tuple(_conditions(limit, run, self._explored))
+            for moved in limit.symbols:
+                if moved.kind == ARGUMENT:
+                    groups.setdefault((moved.name, moved, ways), []).append((limit, run))
+        for (_, moved, ways), pairs in sorted(groups.items(), key=lambda g: g[0][0]):
+            bounds = [self._bound(moved, pair) for pair in pairs]
+            step = Bounds(moved, bounds).step(self._is_broken)
+            broken = next(filter(None, (b.broken_by(step) for b in bounds)), {}) if step else {}
+            if step is None or not broken:
+                continue
+            made = Requirement(entry, {moved.name: 1}, None, None, ARGUMENT, broken, [], step)
+            made.told = next(
+                filter(None, (_told_by(made, *p, self._explored.space) for p in pairs)), []
+            )
+            made.when = tuple((line_of(self._front, d.inst), d) for d in ways)
+            made = self._found.setdefault(made.key, made)
+            self._spread(
+                made, moved, map(self._met_one, (p for p in every if moved in p[0].symbols))
+            )
+
+    def _met_one(self, pair: _Pair) -> _Pair:
+        """The same bound in a run that met it: what is assumed of others is not at fault there."""
+        of_inst = self._explored.limits.get(pair[0].inst.pc, ())
+        met = (p for p in of_inst if p[1].outcome is not None and p[0].symbols == pair[0].symbols)
+        return next(met, pair)
+
+    def _bound(self, moved: Symbol, pair: _Pair) -> Bound:
+        limit, run = pair
+        if limit not in self._met:
+            self._met[limit] = _met(limit, run, self._explored.space)
+        base = {**run.assignment, **run.noted.symbols}
+        return Bound(moved, limit.symbols, base, self._met[limit])
+
+    def _is_broken(self, values: Mapping[str, int]) -> bool:
+        return any(made.holds(values) is False for made in self._found.values())
+
+    def _spread(self, made: Requirement, moved: Symbol, pairs: Iterable[_Pair]) -> None:
+        """Give a multiple the lines of all bounds that ask it."""
+        step, lines = made.multiple or 1, set(made.lines)
+        for pair in pairs:
+            bound, line = self._bound(moved, pair), line_of(self._front, pair[0].inst)
+            if not Bounds(moved, [bound]).are_met(step) or not bound.broken_by(step):
+                continue
+            lines.add(line)
+            for key, known in list(self._found.items()):
+                if line in known.lines and bound.contradicts(known, step):
+                    known.lines.remove(line)
+                    if not known.lines:
+                        del self._found[key]
+        made.lines = sorted(lines)
 
 
 def _told_by(made: Requirement, limit: Limit, run: PathRun, space: Space) -> list[str]:
@@ -284,44 +240,7 @@ def _avoided(made: Requirement, limit: Limit, run: PathRun, space: Space) -> lis
     return list(found.values())
 
 
-def told_of(
-    front: Front, requirements: Sequence[Requirement], given: tuple[str, ...]
-) -> list[Diagnostic]:
-    """Return the notes on requirements that a user should see; `given` are words of the command
-    that brings one out."""
-    return [_finding_of(front, r, given) for r in requirements if not r.is_quiet]
-
-
-def _finding_of(front: Front, made: Requirement, given: tuple[str, ...]) -> Diagnostic:
-    text = front.source.text.splitlines()
-    line = made.lines[0] if made.lines else 1
-    start = sum(len(each) + 1 for each in text[: line - 1])
-    width = len(text[line - 1]) if line <= len(text) else 0
-    indent = width - len(text[line - 1].lstrip()) if width else 0
-    span = Span(front.source, start + indent, start + width)
-    lines = ", ".join(map(str, made.lines[:8]))
-    broken = [f"--arg {n}={v}" for n, v in made.broken_by.items() if n not in _OF_LAUNCH]
-    words = " ".join((*given, *broken)) if broken else ""
-    see = f"see what a value outside does: `ptosim check {front.source.label} {words}`"
-    if made.is_one:
-        text_ = f"@{made.entry}: only {made.expr} = {made.low} is inside what it requires"
-        return finding("PTO6054", text_, span, context=made.to_dict(), help=see if words else None)
-    values = " and ".join(f"{name} = {value}" for name, value in made.broken_by.items())
-    return finding(
-        "PTO6052",
-        f"@{made.entry} requires {made}",
-        span,
-        label=f"checked in line{'s' * (len(made.lines) > 1)} {lines}",
-        notes=[f"broken by {values}: {text}" for text in made.told],
-        help=see if words else None,
-        context=made.to_dict(),
-    )
-
-
-_OF_LAUNCH = ("block", "blocks")
-
-
-class _Asked(NamedTuple):
+class _Bound(NamedTuple):
     """A bound to ask, and the run that came to it; those of an instruction that differ in what was
     decided before and in the rounds of loops have the same `kind`."""
 
@@ -330,12 +249,12 @@ class _Asked(NamedTuple):
     kind: tuple[object, ...]
 
 
-def _asked(explored: Explored) -> list[_Asked]:
+def _asked(explored: Explored) -> list[_Bound]:
     """The bounds to ask, each once: of each instruction the first one, then the others. One of a
     later round asks nothing that those of the first two and the last one do not, where what it is
     about moves evenly with the rounds."""
     like, alike = Likeness(), Likeness(rounds=False)
-    first, others = list[_Asked](), list[_Asked]()
+    first, others = list[_Bound](), list[_Bound]()
     for pc, pairs in explored.limits.items():
         known: set[object] = set()
         for limit, run in pairs:
@@ -344,7 +263,7 @@ def _asked(explored: Explored) -> list[_Asked]:
             is_later = (in_rounds, context) in known and _is_later(limit)
             if (same, context) in known or is_later:
                 continue
-            (others if known else first).append(_Asked(limit, run, (pc, in_rounds, context)))
+            (others if known else first).append(_Bound(limit, run, (pc, in_rounds, context)))
             known |= {(same, context), (in_rounds, context)}
     return (first + others)[:MOST_BOUNDS]
 
@@ -386,11 +305,25 @@ def required_by(
 ) -> Iterator[Requirement]:
     """Yield what a bound of a run requires, found by asking it with other values; edges of bounds
     on the same symbols that are `known` are asked first."""
+    symbols = sorted(limit.symbols, key=lambda s: s.name)
+    met = _met(limit, run, space)
+    base = {**run.assignment, **run.noted.symbols}
+    if len(symbols) == 1:
+        (symbol,) = symbols
+        occurs = lambda v: space.fits({**base, symbol: v}) is not None  # noqa: E731
+        made = _range(entry, symbol, met, [v for v in space.values(symbol) if occurs(v)])
+        if made is not None:
+            yield made
+    elif len(symbols) <= _MOST_SYMBOLS:
+        yield from _planes(entry, symbols, met, {} if known is None else known)
+
+
+def _met(limit: Limit, run: PathRun, space: Space) -> Met:
+    """Return what says if a bound of a run is met with other values of its symbols."""
     context = Course(_context(limit, run))
     symbols = sorted(limit.symbols, key=lambda s: s.name)
     base = {**run.assignment, **run.noted.symbols}
     has_gaps = space.facts is not None and any(fact.has_gaps for fact in space.facts.facts)
-
     answers: dict[tuple[int | None, ...], bool | None] = {}
 
     def met(tried: dict[Symbol, int]) -> bool | None:
@@ -405,14 +338,7 @@ def required_by(
             return None  # does not occur: an index beyond its count
         return limit.is_met(assignment) if context.holds(assignment) else None
 
-    if len(symbols) == 1:
-        (symbol,) = symbols
-        occurs = lambda v: space.fits({**base, symbol: v}) is not None  # noqa: E731
-        made = _range(entry, symbol, met, [v for v in space.values(symbol) if occurs(v)])
-        if made is not None:
-            yield made
-    elif len(symbols) <= _MOST_SYMBOLS:
-        yield from _planes(entry, symbols, met, {} if known is None else known)
+    return met
 
 
 def _asks(limit: Limit, run: PathRun, space: Space, known: Iterable[Requirement]) -> bool:
@@ -420,15 +346,15 @@ def _asks(limit: Limit, run: PathRun, space: Space, known: Iterable[Requirement]
     base = {**run.assignment, **run.noted.symbols}
     context = Course(_context(limit, run))
     for symbol, value in product(sorted(limit.symbols, key=lambda s: s.name), _PROBES[:-4]):
-        if not _is_allowed(symbol, value):
+        if not is_allowed(symbol, value):
             continue
         tried = space.fits({**base, symbol: value})
         if tried is None or not context.holds(tried):
             continue
-        if limit.is_met(tried) is False:
-            values = {s.name: v for s, v in tried.items()}
-            if not any(made.holds(values) is False for made in known):
-                return True
+        values = {s.name: v for s, v in tried.items()}
+        is_known = any(made.holds(values) is False for made in known)
+        if not is_known and limit.is_met(tried) is False:
+            return True
     return False
 
 
@@ -439,22 +365,18 @@ def _kind(symbols: Sequence[Symbol]) -> str:
     return INDEX if kinds == {INDEX} else "argument"
 
 
-def _is_allowed(symbol: Symbol, value: int) -> bool:
-    return symbol.low <= value <= symbol.high
-
-
 def _range(entry: str, symbol: Symbol, met: Met, known: Sequence[int]) -> Requirement | None:
     """The values of one symbol that meet a bound, around the least one from 0 on that does; `known`
     are values that are assumed to occur."""
     at = lambda v: met({symbol: v}) is not False  # noqa: E731
-    tried = [v for v in _PROBES if v >= 0 and _is_allowed(symbol, v)]
+    tried = [v for v in _PROBES if v >= 0 and is_allowed(symbol, v)]
     holds = {v: at(v) for v in (*tried, *(v for v in (-1,) if v >= symbol.low))}
     if all(holds.values()):
         return None
     name, kind = symbol.name, _kind([symbol])
-    multiple = _multiple(symbol, at)
-    if multiple is not None:
-        return Requirement(entry, {name: 1}, None, None, kind, {name: 1}, [], multiple)
+    step = multiple(symbol, at)
+    if step is not None:
+        return Requirement(entry, {name: 1}, None, None, kind, {name: 1}, [], step)
     asked = [v for v in tried if met({symbol: v})]  # of others the path does not come there
     inside = next(iter(asked or [v for v in tried if holds[v]]), None)
     if inside is None:
@@ -465,34 +387,15 @@ def _range(entry: str, symbol: Symbol, met: Met, known: Sequence[int]) -> Requir
         holds = {value: is_met for value, is_met in holds.items() if value >= 0}
     if low is None and high is None:
         return None
-    if any(h != _is_between(v, low, high) for v, h in holds.items()):
+    if any(h != is_between(v, low, high) for v, h in holds.items()):
         return None  # no range: nothing that a line says
     outside = high + 1 if high is not None else (low or 0) - 1
     if high is None and low is not None and low > 0:
         outside = low - 1
     away = (symbol.rest - outside) % symbol.step
     outside += away if high is not None or not away else away - symbol.step
-    outside = next((v for v in known if not _is_between(v, low, high)), outside)
+    outside = next((v for v in known if not is_between(v, low, high)), outside)
     return Requirement(entry, {name: 1}, low, high, kind, {name: outside})
-
-
-def _is_between(value: int, low: int | None, high: int | None) -> bool:
-    return (low is None or low <= value) and (high is None or value <= high)
-
-
-_STEPS = sorted(odd << power for odd in (1, 3, 5, 7) for power in range(13))[1:]
-"""Numbers of which a bound may ask multiples."""
-
-
-def _multiple(symbol: Symbol, at: Callable[[int], bool]) -> int | None:
-    """Of what a symbol has to be a multiple: the number and twice as much meet the bound, and what
-    is between them does not."""
-    if not _is_allowed(symbol, 1) or at(1):
-        return None
-    for step in _STEPS:
-        if _is_allowed(symbol, 2 * step) and at(step) and at(2 * step):
-            return None if at(step + 1) or at(step + step // 2) else step
-    return None
 
 
 def _edge(
@@ -563,10 +466,6 @@ def _planes(
             yield Requirement(entry, named, low, high, _kind(kept), broken)
 
 
-def _times(factor: int, name: str) -> str:
-    return name if factor == 1 else f"{factor}*{name}"
-
-
 _LIKELY = 3
 """Edges of earlier bounds that are asked first."""
 _Plane = tuple[dict[Symbol, int], int]
@@ -586,7 +485,7 @@ def _slopes(
 
     def edge(values: dict[Symbol, int], *more: int) -> int | None:
         at = lambda v: met({moved: v, **values})  # noqa: E731
-        inside = next((v for v in _PROBES if _is_allowed(moved, v) and at(v)), None)
+        inside = next((v for v in _PROBES if is_allowed(moved, v) and at(v)), None)
         likely = (*more, *(_edge_of(plane, values) for plane in alike[:_LIKELY]))
         return _edge(moved, inside, sign, at, likely) if inside is not None else None
 
@@ -596,7 +495,7 @@ def _slopes(
         return None
     slopes = {}
     for symbol in others:
-        steps = [base[symbol] + d for d in (1, 2) if _is_allowed(symbol, base[symbol] + d)]
+        steps = [base[symbol] + d for d in (1, 2) if is_allowed(symbol, base[symbol] + d)]
         steps = steps or [base[symbol] - 1]
         edges = [edge({**base, symbol: steps[0]}, first)]
         if len(steps) > 1 and edges[0] is not None:
@@ -631,9 +530,9 @@ def _agrees(moved: Symbol, sign: int, slopes: dict[Symbol, int], constant: int, 
         counts = {s.below: v for s, v in tried.items() if s.below}
         if any(s.name in counts and v <= counts[s.name] for s, v in tried.items()):
             continue  # does not occur
-        if _is_allowed(moved, edge + sign) and met({**tried, moved: edge + sign}):
+        if is_allowed(moved, edge + sign) and met({**tried, moved: edge + sign}):
             return False
-        is_in = _is_allowed(moved, edge) and met(tried) is not False
+        is_in = is_allowed(moved, edge) and met(tried) is not False
         if not is_in and any(met({**values, moved: v}) for v in _near(moved, edge, sign)):
             return False
         count += is_in
@@ -643,7 +542,7 @@ def _agrees(moved: Symbol, sign: int, slopes: dict[Symbol, int], constant: int, 
 def _near(moved: Symbol, edge: int, sign: int) -> list[int]:
     """Values on the good side of an edge."""
     found = (edge - sign * d for d in (1, 2, 4, 8, 16, 64, 1024))
-    return [v for v in (*found, 0, 1) if _is_allowed(moved, v) and (edge - v) * sign > 0]
+    return [v for v in (*found, 0, 1) if is_allowed(moved, v) and (edge - v) * sign > 0]
 
 
 def _beyond(moved: Symbol, sign: int, plane: _Plane) -> dict[str, int]:
@@ -663,7 +562,7 @@ def _broken(
     for tried in islice(product(values, repeat=len(terms)), _ASKED):
         pairs: dict[Symbol, int] = dict(zip(terms, tried, strict=True))
         total = sum(count * pairs[s] for s, count in terms.items())
-        is_out = (total - constant) * sign > 0 and all(_is_allowed(s, v) for s, v in pairs.items())
+        is_out = (total - constant) * sign > 0 and all(is_allowed(s, v) for s, v in pairs.items())
         if is_out and met({**rest, **pairs}) is False:
             return {s.name: v for s, v in pairs.items()}
     return {}

@@ -42,7 +42,7 @@ from ptosim.engine.paths.forms import (
 from ptosim.ground.records import NamedTuple, dataclass, field
 from ptosim.language.frontend import Front
 from ptosim.launch.paths.explore import Explored, PathRun, is_loop, line_of
-from ptosim.launch.paths.requirements import Requirement
+from ptosim.launch.paths.requirement import Requirement
 from ptosim.launch.paths.solve import facts_of_symbols, first_ones, is_forced, meeting
 from ptosim.machine.values import GmView, Pointer
 

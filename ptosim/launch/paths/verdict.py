@@ -33,7 +33,8 @@ from ptosim.launch.paths.explore import (
     line_of,
     outcomes_of,
 )
-from ptosim.launch.paths.requirements import Requirement, requirements_of, told_of
+from ptosim.launch.paths.requirement import Requirement, told_of
+from ptosim.launch.paths.requirements import requirements_of
 from ptosim.launch.paths.solve import linear_of, range_of_sum
 from ptosim.launch.paths.trips import Open, rounds_open
 
