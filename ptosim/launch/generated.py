@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 import zlib
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -215,13 +215,14 @@ def needed_elements(function: Function, scalars: Mapping[str, Any]) -> dict[str,
     pointers = {value: value.name for value in function.args if isinstance(value.type, PtrType)}
     elsewhere: set[str] = set()
     needed |= {name: Needed(0, (0,)) for value, name in pointers.items() if not value.uses}
+    opened = [o for o in function.ops if o.definition is not None and o.definition.fifo == "open"]
     for op in function.ops:
         used = {pointers[value] for value in op.operand_values() if value in pointers}
         if not used:
             continue
         name, reach = _viewed(op, pointers), None
         if name is not None:
-            reach = _slots(op, function) or _reach(op, scalars)
+            reach = _slots(op, opened) or _reach(op, scalars)
         if name is not None and reach is not None:
             needed[name] = _larger(needed.get(name), reach)
         else:
@@ -261,12 +262,12 @@ def _only_reads(op: Operation) -> bool:
     return is_of_pipe and op.variant is not None
 
 
-def _slots(op: Operation, function: Function) -> Needed | None:
-    """What a view of the first slot of a FIFO in global memory stands for: all its slots."""
+def _slots(op: Operation, opened: Sequence[Operation]) -> Needed | None:
+    """What a view of the first slot of a FIFO in global memory stands for: all its slots. The FIFOs
+    are `opened`."""
     made = op.results[0] if op.results else None
-    for other in function.ops:
-        row = other.definition
-        if row is None or row.fifo != "open" or made not in other.operand_values():
+    for other in opened:
+        if made not in other.operand_values():
             continue
         attrs = {name: attribute_of(other, name) for name in ("slot_size", "slot_num", "dir_mask")}
         size, mask = attrs["slot_size"], attrs["dir_mask"]

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
+from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ptosim.ground.diagnostics.model import Diagnostic, Fix, Label, Severity
 from ptosim.ground.files import is_file
-from ptosim.ground.isa.cache import installed, keep, recalled
+from ptosim.ground.isa.cache import Files, installed, keep, recalled
 from ptosim.ground.records import NamedTuple
 from ptosim.ground.source import Source, Span
 
@@ -88,7 +89,7 @@ def kept_verdict(
     if files is None or _reads_others(source):
         return verdict_of(check())
     given = (source.name, source.part, source.text, source.around, sorted(options.items()))
-    inputs = repr((given, files)).encode("utf-8", "surrogatepass")
+    inputs = f"{given!r}{_words(files)}".encode("utf-8", "surrogatepass")
     known = recalled(_KIND, inputs)
     if known is not None:
         return restored(known, source)
@@ -97,6 +98,12 @@ def kept_verdict(
     if plain is not None:
         keep(_KIND, inputs, plain, one_of_many=True)
     return verdict
+
+
+@lru_cache(maxsize=1)
+def _words(files: Files) -> str:
+    """The files of the installation as a text: they are a thousand, and entries of a file many."""
+    return repr(files)
 
 
 _QUOTED = re.compile(r'^[ \t]*#[ \t]*include[ \t]*"([^"\n]+)"', re.MULTILINE)

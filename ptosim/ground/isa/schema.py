@@ -364,6 +364,7 @@ def plain_dtypes() -> dict[str, DType]:
     return {name: found for name, found in dtypes().items() if not name.startswith("!")}
 
 
+@lru_cache(maxsize=256)
 def dtype_dates(name: str) -> dict[str, Any]:
     """Return the row of an element type, which says the dates that have it."""
     return read_toml("dtypes.toml")["dtype"][name]

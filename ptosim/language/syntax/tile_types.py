@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Mapping
+from functools import lru_cache
 from math import prod
 from typing import Any
 
@@ -48,6 +49,7 @@ class DatedPart(NamedTuple):
     refusal: str | None = None
 
 
+@lru_cache(maxsize=32)
 def type_rows(name: str) -> TomlTable:
     """Return a table of `isa/types.toml`."""
     return read_toml("types.toml")[name]

@@ -16,6 +16,7 @@ from ptosim.ground.ir.types import (
     ViewType,
     VRegType,
 )
+from ptosim.ground.isa import cache
 from ptosim.language.syntax.parser import parse_type
 
 
@@ -128,3 +129,15 @@ def test_wrong_types_say_why(text, words):
     parsed = parse_type(text)
     assert isinstance(parsed.type, ErrorType)
     assert words in (parsed.fault or "") + (parsed.hint or "")
+
+
+def test_many_types_read_the_data_once(monkeypatch):
+    """A template that is followed for each of its sizes has as many types."""
+    parse_type("!pto.tile_buf<vec, 1x16xf32>")
+    asked: list[str] = []
+    monkeypatch.setattr(cache, "recalled", lambda kind, inputs: asked.append(kind))
+    for cols in range(16, 336, 16):
+        parsed = parse_type(f"!pto.tile_buf<vec, 7x{cols}xf32>")
+        assert parsed.fault is None
+        assert parsed.type.cols == cols
+    assert asked == []
