@@ -28,6 +28,9 @@ COARSE = 4096
 WIDE = 32 << 20
 """Memories of more bytes are cut into regions."""
 
+_FEW = 64
+"""Runs of units that are labelled anew one by one."""
+
 Entry = tuple[int, int, Any, int]
 """An access of an atom: agent, time, what accessed it (an Access; None before the program began),
 and which execution of its instruction that was."""
@@ -113,14 +116,31 @@ class Shadow:
         if granule < self.unit:
             self._refine(granule)
         view = self._view(part)
-        first = int(view.flat[0])
-        if len(self.atoms) == 1 or (view == first).all():
-            return [self._all(view, first)]
-        labels, counts = np.unique(view, return_counts=True)
-        return [
-            self._whole(view, int(label), int(count))
-            for label, count in zip(labels, counts, strict=True)
-        ]
+        of_units = view.ravel()
+        if len(self.atoms) == 1:
+            return [self._all(view, 0)]
+        edges = np.flatnonzero(of_units[1:] != of_units[:-1])
+        if not edges.size:
+            return [self._all(view, int(of_units[0]))]
+        firsts, ends = np.zeros((2, edges.size + 1), np.int64)  # of runs of one atom
+        firsts[1:] = edges + 1
+        ends[:-1], ends[-1] = firsts[1:], of_units.size
+        sizes = ends - firsts
+        labels, which = np.unique(of_units[firsts], return_inverse=True)
+        counts = np.bincount(which, sizes)  # exact: far below 2^53
+        before = len(self.atoms)
+        pairs = zip(labels.tolist(), counts.tolist(), strict=True)
+        found = [self._whole(label, int(count)) for label, count in pairs]
+        if len(self.atoms) == before:
+            return found
+        made = np.array([atom.label for atom in found], np.int32)[which]
+        moved = np.flatnonzero(made != of_units[firsts])
+        if view.flags.c_contiguous and len(moved) <= _FEW:
+            for run in moved.tolist():
+                of_units[firsts[run] : ends[run]] = made[run]
+        else:
+            view[...] = np.repeat(made, sizes).reshape(view.shape)
+        return found
 
     def _view(self, part: Strided) -> np.ndarray:
         unit, size = self.unit, self.labels.itemsize
@@ -139,13 +159,10 @@ class Shadow:
         view.fill(part.label)
         return part
 
-    def _whole(self, view: np.ndarray, label: int, count: int) -> Atom:
+    def _whole(self, label: int, count: int) -> Atom:
+        """Return an atom of which that many units are meant: itself, or what is cut from it."""
         atom = self.atoms[label]
-        if count == atom.size:
-            return atom
-        part = self._cut(atom, count)
-        view[view == label] = part.label
-        return part
+        return atom if count == atom.size else self._cut(atom, count)
 
     def _cut(self, atom: Atom, count: int) -> Atom:
         part = atom.split(len(self.atoms), count)

@@ -61,6 +61,29 @@ def test_it_says_what_one_map_says():
         assert times[0] == times[1]
 
 
+def _random_part(rng: np.random.Generator, size: int) -> Strided:
+    run, count, step = (int(rng.integers(1, n)) for n in (90, 80, 100))
+    part = Strided(0, 4 * run, ((count, 4 * (run + step)),) if rng.integers(2) else ())
+    return Strided(4 * int(rng.integers(0, max((size - part.end) // 4, 1))), part.run, part.dims)
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_bytes_are_one_atom_that_the_same_accesses_reached(seed: int) -> None:
+    """Each byte has the list of the accesses that reached it: those with equal ones are an atom."""
+    rng, size = np.random.default_rng(seed), 80_000
+    memory, reached = Shadow("x", size, UNDEFINED), np.zeros(size, np.int64)
+    comb = Strided(0, 4, ((2000, 32),))  # more runs than are labelled one by one
+    parts = [*(_random_part(rng, size) for _ in range(6)), comb, Strided(40, 70_000)]
+    for number, at in enumerate(rng.permutation(len(parts))):
+        of_part = sorted(bytes_of(parts[at]))
+        atoms = memory.resolve((parts[at],))
+        assert sum(a.size for a in atoms) * memory.unit == len(of_part)
+        reached[of_part] += 1 << number
+    labels = np.repeat(memory.labels, memory.unit)[:size]
+    pairs = np.unique(np.stack((labels, reached)), axis=1)
+    assert len(np.unique(pairs[0])) == len(np.unique(pairs[1])) == pairs.shape[1]
+
+
 def test_only_what_is_touched_has_a_map():
     wide = WideShadow("x", 1 << 40, DEFINED)
     (atom,) = wide.resolve((Strided((1 << 39) + 64, 32),))
