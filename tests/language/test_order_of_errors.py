@@ -7,6 +7,7 @@ from __future__ import annotations
 import pytest
 
 import ptosim
+from ptosim.language.verify import verify
 
 T, H = "!pto.tile_buf<vec, 16x64xf32>", "!pto.tile_buf<vec, 16x64xf16>"
 UNREADABLE = f"pto.tcvt ins(%t : {T}) outs(%h : {H}) {{rmode = #pto<round_mode SIDEWAYS>}}"
@@ -72,3 +73,31 @@ def test_of_an_attribute_in_error_is_not_said_that_it_is_kept(line):
     assert "PTO2003" in [
         d.code for d in refusals(UNREADABLE.replace("SIDEWAYS", "RINT").replace("rmode", "other"))
     ]
+
+
+T8 = "!pto.tile_buf<vec, 16x64xi8>"
+FINE = f"pto.tadd ins(%t, %u : {T}, {T}) outs(%u : {T})"
+NOT_FOR_I8 = "pto.texp ins(%a : {0}) outs(%a : {0})"
+IN_TWO_TYPES = "\n".join(
+    f"    scf.if %yes {{\n%a = pto.alloc_tile : {type_}\n{NOT_FOR_I8.format(type_)}\n}}"
+    for type_ in (T, T8, T, T8)
+)
+
+
+def test_what_is_said_again_is_found_again():
+    """The rules are asked once for operations that say the same of the same values, and for each
+    of those that break one; a name may be another value in another region."""
+    found = refusals(FINE, OWN, FINE, OWN, FINE, "%yes = arith.constant true", IN_TWO_TYPES)
+    wrong = [d.span.line for d in found if d.is_error]
+    assert [d.code for d in found if d.is_error] == ["PTO2010", "PTO2010", "PTO2013", "PTO2013"]
+    assert wrong == [10, 12, 21, 29]  # of a body that begins in line 9
+
+
+def test_the_rules_are_asked_once_of_what_is_said_again(monkeypatch):
+    asked: list[str] = []
+    check = verify._Verifier.check
+    monkeypatch.setattr(
+        verify._Verifier, "check", lambda *given: (asked.append(given[1].name), check(*given))
+    )
+    assert not refusals(*[FINE] * 5, FINE.replace("%t", "%u"))
+    assert asked.count("pto.tadd") == 2
