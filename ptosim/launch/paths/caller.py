@@ -18,7 +18,7 @@ from ptosim.language.frontend import Front
 from ptosim.language.toolchains import told_by
 from ptosim.launch.paths.explore import PathRun, Search, explore, line_of
 from ptosim.launch.paths.requirement import Requirement
-from ptosim.launch.paths.requirements import required_by
+from ptosim.launch.paths.requirements import multiples_by, required_by
 from ptosim.launch.paths.solve import Space
 from ptosim.launch.prepared import prepare
 
@@ -132,9 +132,10 @@ def _findings_of(front: Front, entry: str, run: PathRun, given: Assignment) -> l
         symbol.name: value for symbol, value in given.items()
     }
     # A round that only this number brings is asked of no other one; the first one is.
-    alike = (each for each in run.noted.limits.values() if each.inst is limit.inst)
-    found = ([r for r in required_by(entry, each, run, Space()) if r.holds(named) is False]
-             for each in (limit, *alike))  # fmt: skip
+    alike = [each for each in run.noted.limits.values() if each.inst is limit.inst]
+    asked = ((ask, each) for ask in (required_by, multiples_by) for each in (limit, *alike))
+    found = ([r for r in ask(entry, each, run, Space()) if r.holds(named) is False]
+             for ask, each in asked)  # fmt: skip
     every = next(filter(None, found), [])
     used = sorted(symbol.name for symbol in limit.symbols)
     values = ", ".join(f"{name} = {named[name]}" for name in used if name in named)

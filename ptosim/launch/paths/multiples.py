@@ -18,6 +18,8 @@ _TIMES = (1, 2, 3, 7, 33)
 """Multiples that are asked."""
 _LAUNCHES = ((1, 1), (1, 3), (2, 2))
 """How many times as large as they were other arguments are, and how many blocks a launch has."""
+_PLACES = 4
+"""Blocks that are asked: those after them get no tile of the numbers that are tried."""
 
 
 def is_allowed(symbol: Symbol, value: int) -> bool:
@@ -52,10 +54,12 @@ class Bound:
         """What is assumed of the others in a launch, in each of its blocks."""
         given = {s: base.get(s, s.default) for s in self._others}
         given |= {s: v * factor for s, v in given.items() if s.kind == ARGUMENT}
-        given |= {s: count for s in given if s.kind == COUNT}
+        counts = {s: min(max(count, s.low), s.high) for s in given if s.kind == COUNT}
+        given |= counts
         indices = [s for s in given if s.kind == INDEX]
         if all(is_allowed(s, v) for s, v in given.items()):
-            for place in product(range(count), repeat=len(indices)):
+            several = min(max(counts.values(), default=count), _PLACES)
+            for place in product(range(several), repeat=len(indices)):
                 yield {**given, **dict(zip(indices, place, strict=True))}
 
     def asked(self, value: int, launch: int) -> Iterator[bool | None]:

@@ -84,6 +84,20 @@ def requirements_of(front: Front, entry: str, explored: Explored) -> list[Requir
     return _of_tables(found.values())
 
 
+def multiples_by(entry: str, limit: Limit, run: PathRun, space: Space) -> Iterator[Requirement]:
+    """Yield of what arguments have to be multiples for one bound of a run, whatever others ask."""
+    met, base = _met(limit, run, space), {**run.assignment, **run.noted.symbols}
+    for moved in sorted(limit.symbols, key=lambda s: s.name):
+        bound = Bound(moved, limit.symbols, base, met)
+        step = Bounds(moved, [bound]).step(lambda _: False) if moved.kind == ARGUMENT else None
+        if step is not None:
+            yield _multiple_of(entry, moved, step, bound.broken_by(step))
+
+
+def _multiple_of(entry: str, moved: Symbol, step: int, broken: dict[str, int]) -> Requirement:
+    return Requirement(entry, {moved.name: 1}, None, None, ARGUMENT, broken, [], step)
+
+
 class _Multiples:
     """Of what arguments have to be multiples, beside what is `found`: bounds say so that ask `more`
     than sums tell."""
@@ -112,7 +126,7 @@ class _Multiples:
             broken = next(filter(None, (b.broken_by(step) for b in bounds)), {}) if step else {}
             if step is None or not broken:
                 continue
-            made = Requirement(entry, {moved.name: 1}, None, None, ARGUMENT, broken, [], step)
+            made = _multiple_of(entry, moved, step, broken)
             made.told = next(
                 filter(None, (_told_by(made, *p, self._explored.space) for p in pairs)), []
             )

@@ -9,6 +9,7 @@ import pytest
 
 import ptosim
 from tests.launch.paths.kernels import ORDERED, WORD, kernel
+from tests.launch.paths.test_multiples import HEAD, KERNELS
 from tests.launch.paths.test_requirements import window
 
 ROW = window("%o = arith.addi %n, %c0 : index") + f"\n{ORDERED}"
@@ -43,6 +44,15 @@ def test_what_a_late_round_breaks_is_what_the_number_of_rounds_has_to_be(cli, tm
     path.write_text(kernel(f"scf.for %i = %c0 to %n step %c1 {{\n{rows}\n}}"))
     told = cli("run", path, *MODES, "--arg", "n=20")
     assert "@k requires n <= 16, and it is launched with n = 20" in told.err
+
+
+def test_a_launch_with_a_part_of_a_tile_is_told_of_what_its_rows_are_a_multiple(cli, tmp_path):
+    """The last tile of 40 rows reaches outside, in the second of two blocks: 16 rows are asked."""
+    path = tmp_path / "k.pto"
+    path.write_text(kernel(HEAD + KERNELS["tiles of rows"], "%n: index"))
+    told = cli("run", path, *MODES, "--arg", "n=24", "--block-num", "2")
+    assert "@k requires n is a multiple of 16, and it is launched with" in told.err
+    assert "requires" not in cli("run", path, *MODES, "--arg", "n=48", "--block-num", "2").err
 
 
 def test_a_program_that_is_run_says_it_beside_what_it_found(rows):
