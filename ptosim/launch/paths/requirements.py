@@ -71,7 +71,7 @@ def requirements_of(front: Front, entry: str, explored: Explored) -> list[Requir
             same = found.setdefault(made.key, made)
             if same is not made:
                 same.join(made)
-    every = list(every_kind.values())
+    every = [_where_met(explored, pair) for pair in every_kind.values()]
     asks = lambda pair: _asks(*pair, explored.space, found.values())  # noqa: E731
     more: list[_Pair] = []  # what is said of one may not be all that it asks
     for pair in every:
@@ -82,6 +82,14 @@ def requirements_of(front: Front, entry: str, explored: Explored) -> list[Requir
     for limit, _ in filter(asks, more):
         explored.unsaid.setdefault(line_of(front, limit.inst), limit.symbols)
     return _of_tables(found.values())
+
+
+def _where_met(explored: Explored, pair: _Pair) -> _Pair:
+    """Return a bound in a run that met it: what is assumed of others is not at fault there."""
+    limit, _ = pair
+    of_inst = explored.limits.get(limit.inst.pc, ())
+    met = (p for p in of_inst if p[1].outcome is not None and p[0].symbols == limit.symbols)
+    return next(met, pair)
 
 
 def multiples_by(entry: str, limit: Limit, run: PathRun, space: Space) -> Iterator[Requirement]:
@@ -115,7 +123,7 @@ class _Multiples:
         """Add what `more` bounds ask; sums that such multiples break without harm are not what
         `every` bound asks."""
         groups: dict[tuple[Any, ...], list[_Pair]] = {}
-        for limit, run in map(self._met_one, more):
+        for limit, run in more:
             ways = tuple(_conditions(limit, run, self._explored))
             for moved in limit.symbols:
                 if moved.kind == ARGUMENT:
@@ -132,15 +140,7 @@ class _Multiples:
             )
             made.when = tuple((line_of(self._front, d.inst), d) for d in ways)
             made = self._found.setdefault(made.key, made)
-            self._spread(
-                made, moved, map(self._met_one, (p for p in every if moved in p[0].symbols))
-            )
-
-    def _met_one(self, pair: _Pair) -> _Pair:
-        """The same bound in a run that met it: what is assumed of others is not at fault there."""
-        of_inst = self._explored.limits.get(pair[0].inst.pc, ())
-        met = (p for p in of_inst if p[1].outcome is not None and p[0].symbols == pair[0].symbols)
-        return next(met, pair)
+            self._spread(made, moved, (p for p in every if moved in p[0].symbols))
 
     def _bound(self, moved: Symbol, pair: _Pair) -> Bound:
         limit, run = pair
@@ -365,7 +365,7 @@ def _asks(limit: Limit, run: PathRun, space: Space, known: Iterable[Requirement]
         tried = space.fits({**base, symbol: value})
         if tried is None or not context.holds(tried):
             continue
-        values = {s.name: v for s, v in tried.items()}
+        values = {s.name: tried[s] for s in limit.symbols if s in tried}  # of others it is not
         is_known = any(made.holds(values) is False for made in known)
         if not is_known and limit.is_met(tried) is False:
             return True

@@ -81,14 +81,30 @@ def test_it_is_told_with_all_lines_and_what_breaks_it() -> None:
     assert f"--arg n={made['broken_by']['n']}" in (told.help or "")
 
 
-def test_a_multiple_of_another_argument_is_named_and_not_made_up() -> None:
-    """Parts of whole tiles: %n has to be a multiple of 16 * %parts, which is no number."""
-    body = f"""%deep = arith.divui %n, %parts : index
+PARTS = f"""%deep = arith.divui %n, %parts : index
 %from = arith.muli %block, %deep : index
 %to = arith.addi %from, %deep : index
-scf.for %row = %from to %to step %c16 {{
-{_LOAD.format("")}
-}}"""
-    found = ptosim.check(kernel(HEAD + body, "%n: index, %parts: index"), sync="manual")
+scf.for %at = %from to %to step %c16 {{
+{_LOAD.format("").replace("%row,", "%at,").replace("%w", "%part")}
+}}
+"""
+"""Parts of whole tiles: %n has to be a multiple of 16 * %parts, which is no number."""
+
+
+def test_a_multiple_of_another_argument_is_named_and_not_made_up() -> None:
+    found = ptosim.check(kernel(HEAD + PARTS, "%n: index, %parts: index"), sync="manual")
     assert [r["text"] for r in found.requirements if r["multiple"]] == []
     assert any("unsaid" in each for each in found.coverage)
+
+
+def test_what_is_a_multiple_does_not_hide_what_is_asked_of_others() -> None:
+    """The first run has one row of each, which breaks both: what is known of %m says nothing of
+    the lines that ask of %n and %parts."""
+    of_m = KERNELS["tiles of rows"].replace("%n", "%m").replace("%v,", "%z,")
+    view = HEAD[HEAD.index("%v = ") :].replace("%v", "%z").replace("%n", "%m")
+    text = kernel(HEAD + view + of_m + "\n" + PARTS, "%n: index, %m: index, %parts: index")
+    found = ptosim.check(text, sync="manual")
+    assert "m is a multiple of 16" in [r["text"] for r in found.requirements]
+    (line,) = [n for n, each in enumerate(text.splitlines(), 1) if "%part = pto." in each]
+    (cover,) = found.coverage
+    assert line in [each["line"] for each in cover["unsaid"]]
