@@ -14,6 +14,7 @@ from ptosim.engine.paths.forms import (
 from ptosim.engine.paths.scalars import ROUNDS
 from ptosim.ground.diagnostics.model import Diagnostic, Severity, finding, recoded
 from ptosim.ground.errors import BudgetError, PtosimError, UsageError
+from ptosim.ground.ir.core import Operation
 from ptosim.ground.ir.types import ScalarType
 from ptosim.ground.isa.dates import Profile
 from ptosim.ground.processes import uncollected
@@ -412,7 +413,7 @@ def paths_of(
     """Follow an entry along its paths; None where nothing depends on what is not known. Of two
     entries that are launched together the second one does what the first one did: `peers` keeps
     that, and `known` has what it brought out. Raises UsageError for facts that no values meet."""
-    if not first.begun or first.stopped or not _is_open(front, entry, args, first):
+    if not first.begun or first.stopped or not _is_open(front, entry, args, first, facts):
         return None
     peers = {} if peers is None else peers
     plan = front.plans.get(entry)
@@ -503,14 +504,27 @@ def _inside(front: Front, entry: str, explored: Explored) -> dict[str, int]:
     return {s.name: v for r in runs for s, v in r.noted.symbols.items() if s.name in names}
 
 
-def _is_open(front: Front, entry: str, args: Mapping[str, Any], first: Followed) -> bool:
-    """True if something of an entry is not known before the run."""
-    if first.is_open:
-        return True
+def _is_open(
+    front: Front, entry: str, args: Mapping[str, Any], first: Followed, facts: Facts | None
+) -> bool:
+    """True if something of an entry is not known before the run. A program that is only long, and
+    in which all numbers are constants and arithmetic on them, has one path: following it again as
+    far says nothing new."""
     plan = front.plans.get(entry)
     functions = plan.reached if plan is not None else [front.resolved.functions[entry]]
-    return any(
+    if any(
         isinstance(value.type, ScalarType) and value.name not in args
         for function in functions
         for value in function.args
-    ) or any(op.has("tells_core") for function in functions for op in function.ops)
+    ) or any(op.has("tells_core") for function in functions for op in function.ops):
+        return True
+    if facts is not None or not first.ended.startswith("left after"):
+        return first.is_open
+    is_met = bool(first.unplaced or first.unchecked)
+    return is_met or any(_is_made(op) for function in functions for op in function.ops)
+
+
+def _is_made(op: Operation) -> bool:
+    """May an operation make a number that is not known before the run?"""
+    numbers = any(isinstance(value.type, ScalarType) for value in op.results)
+    return bool(op.jumps) or (numbers and not op.name.startswith("arith."))

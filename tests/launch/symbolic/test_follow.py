@@ -8,6 +8,8 @@ import pytest
 import ptosim
 from ptosim.ground.diagnostics.model import Diagnostic
 from ptosim.ground.source import Source
+from ptosim.launch import dry_run
+from ptosim.launch.paths import verdict
 from ptosim.tools.api import Checked, check_source
 from tests.engine.sanitize.test_races import pair
 from tests.launch.symbolic.test_cost import MERGED, signalled
@@ -310,6 +312,27 @@ def test_a_long_program_is_left_and_one_note_says_so():
     assert (note.code, note.severity.word, note.origin.value) == ("PTO6050", "note", "lint")
     assert "left after 20,000 instructions" in note.message
     assert "`--dry-run` follows without a limit" in (note.help or "")
+
+
+@pytest.mark.parametrize(
+    ("line", "times"),
+    [
+        ("", 0),
+        ("%b = pto.get_block_idx -> i64", 1),
+        ("%v = pto.load_scalar %p[%c0] : !pto.ptr<i32> -> i32", 1),
+    ],
+)
+def test_a_long_program_of_constants_has_one_path(monkeypatch, line, times):
+    """To follow it again as far says nothing; a number of a core or of memory may."""
+    asked: list[object] = []
+    explore = verdict.explore
+    monkeypatch.setattr(verdict, "explore", lambda *given: (asked.append(0), explore(*given))[1])
+    monkeypatch.setattr(dry_run, "BUDGET", 300)
+    monkeypatch.setattr(verdict, "BUDGET", 300)
+    text = never_the_same(10**6).replace("%end =", f"{line}\n%end =")
+    text = text.replace("func.func @k(", "func.func @k(%p: !pto.ptr<i32>, ")
+    assert "left after 300 instructions" in followed(text)[-1].message
+    assert len(asked) == times
 
 
 def test_what_comes_after_a_long_loop_is_found_when_asked_for():
