@@ -11,11 +11,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ptosim.ground import __version__
-from ptosim.ground.diagnostics.model import Diagnostic, Severity, rejected
-from ptosim.ground.diagnostics.select import (
+from ptosim.ground.diagnostics.model import (
+    Diagnostic,
     Known,
     Selection,
+    Severity,
     cap,
+    rejected,
     rest_line,
     selection,
     without_repeats,

@@ -7,8 +7,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ptosim.ground.diagnostics.model import Diagnostic, Findings
-from ptosim.ground.diagnostics.select import without_repeats
+from ptosim.ground.diagnostics.model import Diagnostic, Findings, without_repeats
 from ptosim.ground.errors import BudgetError, UsageError
 from ptosim.ground.isa.dates import make_profile
 from ptosim.ground.limits import Limits, within

@@ -81,6 +81,11 @@ class PathRun:
     outcome: Followed | None
     executed: int
 
+    @property
+    def assumed(self) -> Assignment:
+        """What was assumed of all that is not known, what it met on its way too."""
+        return {**self.assignment, **self.noted.symbols}
+
 
 @dataclass(slots=True, eq=False)
 class Explored:

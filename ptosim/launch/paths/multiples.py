@@ -5,37 +5,22 @@ between them meets in all blocks."""
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import cache
 from itertools import product
+from typing import Any
 
-from ptosim.engine.paths.forms import ARGUMENT, COUNT, INDEX, Symbol
-from ptosim.launch.paths.requirement import Requirement
+from ptosim.engine.paths.forms import ARGUMENT, COUNT, INDEX, Decision, Limit, Symbol
+from ptosim.language.frontend import Front
+from ptosim.launch.paths.explore import PathRun, line_of
+from ptosim.launch.paths.requirement import STEPS, Met, Requirement, is_allowed
 
-Met = Callable[[dict[Symbol, int]], bool | None]
-"""True or False where a bound is asked, None where the path does not come to it."""
-_STEPS = sorted(odd << power for odd in (1, 3, 5, 7) for power in range(13))[1:]
-"""Numbers of which a bound may ask multiples."""
+_Pair = tuple[Limit, PathRun]
 _TIMES = (1, 2, 3, 7, 33)
 """Multiples that are asked."""
 _LAUNCHES = ((1, 1), (1, 3), (2, 2))
 """How many times as large as they were other arguments are, and how many blocks a launch has."""
 _PLACES = 4
 """Blocks that are asked: those after them get no tile of the numbers that are tried."""
-
-
-def is_allowed(symbol: Symbol, value: int) -> bool:
-    """Return if a value is in the range of a symbol."""
-    return symbol.low <= value <= symbol.high
-
-
-def multiple(symbol: Symbol, at: Callable[[int], bool]) -> int | None:
-    """Of what the only symbol of a bound has to be a multiple: the number and twice as much meet
-    it, and what is between them does not."""
-    if not is_allowed(symbol, 1) or at(1):
-        return None
-    for step in _STEPS:
-        if is_allowed(symbol, 2 * step) and at(step) and at(2 * step):
-            return None if at(step + 1) or at(step + step // 2) else step
-    return None
 
 
 class Bound:
@@ -106,7 +91,7 @@ class Bounds:
     def step(self, is_broken: Callable[[Mapping[str, int]], bool]) -> int | None:
         """Of what the symbol has to be a multiple, None if of nothing: in each launch some block
         breaks a bound with what is no multiple, or it `is_broken` another one that is known."""
-        step = next(filter(self.are_met, _STEPS), None)
+        step = next(filter(self.are_met, STEPS), None)
         return step if step is not None and all(map(is_broken, self._harmless(step))) else None
 
     def _harmless(self, step: int) -> Iterator[Mapping[str, int]]:
@@ -119,3 +104,78 @@ class Bounds:
                         s.name: v for b in self._bounds for s, v in b.settings[launch][0].items()
                     }
                     yield {self._moved.name: value, **given}
+
+
+def multiples(entry: str, limit: Limit, run: PathRun, met: Met) -> Iterator[Requirement]:
+    """Yield of what arguments have to be multiples for one bound of a run."""
+    for moved in sorted(limit.symbols, key=lambda s: s.name):
+        bound = Bound(moved, limit.symbols, run.assumed, met)
+        step = Bounds(moved, [bound]).step(lambda _: False) if moved.kind == ARGUMENT else None
+        if step is not None:
+            yield _multiple_of(entry, moved, step, bound.broken_by(step))
+
+
+def _multiple_of(entry: str, moved: Symbol, step: int, broken: dict[str, int]) -> Requirement:
+    return Requirement(entry, {moved.name: 1}, None, None, ARGUMENT, broken, [], step)
+
+
+class Multiples:
+    """Of what arguments have to be multiples, beside what is `found`: bounds say so that ask `more`
+    than sums tell."""
+
+    def __init__(
+        self,
+        found: dict[tuple[object, ...], Requirement],
+        met_of: Callable[[Limit, PathRun], Met],
+        ways_of: Callable[[Limit, PathRun], tuple[Decision, ...]],
+        told_by: Callable[[Requirement, Limit, PathRun], list[str]],
+    ) -> None:
+        """`met_of` says of a bound what meets it, `ways_of` without which decisions it is not
+        asked, `told_by` what it tells of the values that break a requirement."""
+        self._found, self._ways_of, self._told_by = found, ways_of, told_by
+        self._met_of = cache(met_of)
+
+    def add(self, front: Front, entry: str, more: Iterable[_Pair], every: Iterable[_Pair]) -> None:
+        """Add what `more` bounds ask; sums that such multiples break without harm are not what
+        `every` bound asks."""
+        groups: dict[tuple[Any, ...], list[_Pair]] = {}
+        for limit, run in more:
+            ways = self._ways_of(limit, run)
+            for moved in limit.symbols:
+                if moved.kind == ARGUMENT:
+                    groups.setdefault((moved.name, moved, ways), []).append((limit, run))
+        for (_, moved, ways), pairs in sorted(groups.items(), key=lambda g: g[0][0]):
+            bounds = [self._bound(moved, pair) for pair in pairs]
+            step = Bounds(moved, bounds).step(self._is_broken)
+            broken = next(filter(None, (b.broken_by(step) for b in bounds)), {}) if step else {}
+            if step is None or not broken:
+                continue
+            made = _multiple_of(entry, moved, step, broken)
+            made.told = next(filter(None, (self._told_by(made, *pair) for pair in pairs)), [])
+            made.when = tuple((line_of(front, d.inst), d) for d in ways)
+            made = self._found.setdefault(made.key, made)
+            self._spread(front, made, moved, (p for p in every if moved in p[0].symbols))
+
+    def _bound(self, moved: Symbol, pair: _Pair) -> Bound:
+        limit, run = pair
+        return Bound(moved, limit.symbols, run.assumed, self._met_of(limit, run))
+
+    def _is_broken(self, values: Mapping[str, int]) -> bool:
+        return any(made.holds(values) is False for made in self._found.values())
+
+    def _spread(
+        self, front: Front, made: Requirement, moved: Symbol, pairs: Iterable[_Pair]
+    ) -> None:
+        """Give a multiple the lines of all bounds that ask it."""
+        step, lines = made.multiple or 1, set(made.lines)
+        for pair in pairs:
+            bound, line = self._bound(moved, pair), line_of(front, pair[0].inst)
+            if not Bounds(moved, [bound]).are_met(step) or not bound.broken_by(step):
+                continue
+            lines.add(line)
+            for key, known in list(self._found.items()):
+                if line in known.lines and bound.contradicts(known, step):
+                    known.lines.remove(line)
+                    if not known.lines:
+                        del self._found[key]
+        made.lines = sorted(lines)

@@ -3,13 +3,18 @@ data, in words, and as a note."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
-from ptosim.engine.paths.forms import DATA, INDEX, Decision
+from ptosim.engine.paths.forms import DATA, INDEX, Decision, Symbol
 from ptosim.ground.diagnostics.model import Diagnostic, finding
 from ptosim.ground.records import dataclass, field
 from ptosim.ground.source import Span
 from ptosim.language.frontend import Front
+
+Met = Callable[[dict[Symbol, int]], bool | None]
+"""True or False where a bound is asked, None where the path does not come to it."""
+STEPS = sorted(odd << power for odd in (1, 3, 5, 7) for power in range(13))[1:]
+"""Numbers of which a bound may ask multiples."""
 
 
 @dataclass(slots=True, eq=False)
@@ -137,6 +142,22 @@ def is_between(value: int, low: int | None, high: int | None) -> bool:
 
 def times(factor: int, name: str) -> str:
     return name if factor == 1 else f"{factor}*{name}"
+
+
+def is_allowed(symbol: Symbol, value: int) -> bool:
+    """Return if a value is in the range of a symbol."""
+    return symbol.low <= value <= symbol.high
+
+
+def multiple(symbol: Symbol, at: Callable[[int], bool]) -> int | None:
+    """Of what the only symbol of a bound has to be a multiple: the number and twice as much meet
+    it, and what is between them does not."""
+    if not is_allowed(symbol, 1) or at(1):
+        return None
+    for step in STEPS:
+        if is_allowed(symbol, 2 * step) and at(step) and at(2 * step):
+            return None if at(step + 1) or at(step + step // 2) else step
+    return None
 
 
 def told_of(

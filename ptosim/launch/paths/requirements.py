@@ -13,7 +13,6 @@ from typing import Any
 
 from ptosim.engine.core.bound import Kind
 from ptosim.engine.paths.forms import (
-    ARGUMENT,
     COUNT,
     DATA,
     INDEX,
@@ -30,8 +29,13 @@ from ptosim.engine.paths.forms import (
 from ptosim.ground.records import NamedTuple
 from ptosim.language.frontend import Front
 from ptosim.launch.paths.explore import Explored, PathRun, is_loop, line_of
-from ptosim.launch.paths.multiples import Bound, Bounds, Met, is_allowed, multiple
-from ptosim.launch.paths.requirement import Requirement, is_between
+from ptosim.launch.paths.requirement import (
+    Met,
+    Requirement,
+    is_allowed,
+    is_between,
+    multiple,
+)
 from ptosim.launch.paths.solve import Space, linear_of
 
 MOST_BOUNDS = 64
@@ -78,7 +82,15 @@ def requirements_of(front: Front, entry: str, explored: Explored) -> list[Requir
         if all(pair[0].inst is not limit.inst for limit, _ in more) and asks(pair):
             more.append(pair)
     if more:
-        _Multiples(front, explored, found).add(entry, more, every)
+        from ptosim.launch.paths.multiples import Multiples  # few kernels ask for some
+
+        asks_more = Multiples(
+            found,
+            lambda limit, run: _met(limit, run, explored.space),
+            lambda limit, run: tuple(_conditions(limit, run, explored)),
+            lambda made, limit, run: _told_by(made, limit, run, explored.space),
+        )
+        asks_more.add(front, entry, more, every)
     for limit, _ in filter(asks, more):
         explored.unsaid.setdefault(line_of(front, limit.inst), limit.symbols)
     return _of_tables(found.values())
@@ -94,84 +106,15 @@ def _where_met(explored: Explored, pair: _Pair) -> _Pair:
 
 def multiples_by(entry: str, limit: Limit, run: PathRun, space: Space) -> Iterator[Requirement]:
     """Yield of what arguments have to be multiples for one bound of a run, whatever others ask."""
-    met, base = _met(limit, run, space), {**run.assignment, **run.noted.symbols}
-    for moved in sorted(limit.symbols, key=lambda s: s.name):
-        bound = Bound(moved, limit.symbols, base, met)
-        step = Bounds(moved, [bound]).step(lambda _: False) if moved.kind == ARGUMENT else None
-        if step is not None:
-            yield _multiple_of(entry, moved, step, bound.broken_by(step))
+    from ptosim.launch.paths.multiples import multiples  # few kernels ask for some
 
-
-def _multiple_of(entry: str, moved: Symbol, step: int, broken: dict[str, int]) -> Requirement:
-    return Requirement(entry, {moved.name: 1}, None, None, ARGUMENT, broken, [], step)
-
-
-class _Multiples:
-    """Of what arguments have to be multiples, beside what is `found`: bounds say so that ask `more`
-    than sums tell."""
-
-    def __init__(
-        self,
-        front: Front,
-        explored: Explored,
-        found: dict[tuple[object, ...], Requirement],
-    ) -> None:
-        self._front, self._explored, self._found = front, explored, found
-        self._met: dict[Limit, Met] = {}
-
-    def add(self, entry: str, more: Iterable[_Pair], every: Iterable[_Pair]) -> None:
-        """Add what `more` bounds ask; sums that such multiples break without harm are not what
-        `every` bound asks."""
-        groups: dict[tuple[Any, ...], list[_Pair]] = {}
-        for limit, run in more:
-            ways = tuple(_conditions(limit, run, self._explored))
-            for moved in limit.symbols:
-                if moved.kind == ARGUMENT:
-                    groups.setdefault((moved.name, moved, ways), []).append((limit, run))
-        for (_, moved, ways), pairs in sorted(groups.items(), key=lambda g: g[0][0]):
-            bounds = [self._bound(moved, pair) for pair in pairs]
-            step = Bounds(moved, bounds).step(self._is_broken)
-            broken = next(filter(None, (b.broken_by(step) for b in bounds)), {}) if step else {}
-            if step is None or not broken:
-                continue
-            made = _multiple_of(entry, moved, step, broken)
-            made.told = next(
-                filter(None, (_told_by(made, *p, self._explored.space) for p in pairs)), []
-            )
-            made.when = tuple((line_of(self._front, d.inst), d) for d in ways)
-            made = self._found.setdefault(made.key, made)
-            self._spread(made, moved, (p for p in every if moved in p[0].symbols))
-
-    def _bound(self, moved: Symbol, pair: _Pair) -> Bound:
-        limit, run = pair
-        if limit not in self._met:
-            self._met[limit] = _met(limit, run, self._explored.space)
-        base = {**run.assignment, **run.noted.symbols}
-        return Bound(moved, limit.symbols, base, self._met[limit])
-
-    def _is_broken(self, values: Mapping[str, int]) -> bool:
-        return any(made.holds(values) is False for made in self._found.values())
-
-    def _spread(self, made: Requirement, moved: Symbol, pairs: Iterable[_Pair]) -> None:
-        """Give a multiple the lines of all bounds that ask it."""
-        step, lines = made.multiple or 1, set(made.lines)
-        for pair in pairs:
-            bound, line = self._bound(moved, pair), line_of(self._front, pair[0].inst)
-            if not Bounds(moved, [bound]).are_met(step) or not bound.broken_by(step):
-                continue
-            lines.add(line)
-            for key, known in list(self._found.items()):
-                if line in known.lines and bound.contradicts(known, step):
-                    known.lines.remove(line)
-                    if not known.lines:
-                        del self._found[key]
-        made.lines = sorted(lines)
+    yield from multiples(entry, limit, run, _met(limit, run, space))
 
 
 def _told_by(made: Requirement, limit: Limit, run: PathRun, space: Space) -> list[str]:
     """What a bound tells of the values that break it."""
     values = {s: made.broken_by[s.name] for s in limit.symbols if s.name in made.broken_by}
-    assignment = space.fits({**run.assignment, **run.noted.symbols, **values})
+    assignment = space.fits({**run.assumed, **values})
     told = limit.told(assignment) if assignment is not None else None
     return [told] if told else []
 
@@ -246,7 +189,7 @@ def _avoided(made: Requirement, limit: Limit, run: PathRun, space: Space) -> lis
         tried = dict(zip(symbols, values, strict=True))
         if made.holds({s.name: v for s, v in tried.items()}) is not False:
             continue
-        assignment = space.fits({**run.assignment, **run.noted.symbols, **tried})
+        assignment = space.fits({**run.assumed, **tried})
         if assignment is None or any(assignment[s] != v for s, v in tried.items()):
             continue
         env = Env(assignment)
@@ -321,7 +264,7 @@ def required_by(
     on the same symbols that are `known` are asked first."""
     symbols = sorted(limit.symbols, key=lambda s: s.name)
     met = _met(limit, run, space)
-    base = {**run.assignment, **run.noted.symbols}
+    base = run.assumed
     if len(symbols) == 1:
         (symbol,) = symbols
         occurs = lambda v: space.fits({**base, symbol: v}) is not None  # noqa: E731
@@ -336,7 +279,7 @@ def _met(limit: Limit, run: PathRun, space: Space) -> Met:
     """Return what says if a bound of a run is met with other values of its symbols."""
     context = Course(_context(limit, run))
     symbols = sorted(limit.symbols, key=lambda s: s.name)
-    base = {**run.assignment, **run.noted.symbols}
+    base = run.assumed
     has_gaps = space.facts is not None and any(fact.has_gaps for fact in space.facts.facts)
     answers: dict[tuple[int | None, ...], bool | None] = {}
 
@@ -357,7 +300,7 @@ def _met(limit: Limit, run: PathRun, space: Space) -> Met:
 
 def _asks(limit: Limit, run: PathRun, space: Space, known: Iterable[Requirement]) -> bool:
     """True if numbers break a bound, and nothing that is known to be required."""
-    base = {**run.assignment, **run.noted.symbols}
+    base = run.assumed
     context = Course(_context(limit, run))
     for symbol, value in product(sorted(limit.symbols, key=lambda s: s.name), _PROBES[:-4]):
         if not is_allowed(symbol, value):

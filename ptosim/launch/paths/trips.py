@@ -175,7 +175,7 @@ class _Proof:
         self.repairs = _REPAIRS
         self.alike: dict[int, set[Any]] = {}
         self.trips: dict[Any, Callable[[int], int]] = {}
-        self.tried = {_key({**run.assignment, **run.noted.symbols}) for run in explored.runs}
+        self.tried = {_key(run.assumed) for run in explored.runs}
 
     def prove(self) -> None:
         """Show that all loops repeat. Raises Unproven where that cannot be shown."""
@@ -240,7 +240,7 @@ class _Proof:
 
     def _way_of(self, run: PathRun) -> _Way:
         found: dict[int, Loop] = {}
-        base = {**run.assignment, **run.noted.symbols}
+        base = run.assumed
         for decision in run.noted.decisions:
             if not is_loop(decision):
                 continue

@@ -260,7 +260,7 @@ class _Smaller:
     def _first(
         self, run: PathRun, symbol: Symbol, values: Sequence[int], faults: set[tuple[str, object]]
     ) -> PathRun:
-        base = {**run.assignment, **run.noted.symbols}
+        base = run.assumed
         for value in dict.fromkeys(values):
             tried = self.explored.space.fits({**base, symbol: value})
             is_it = tried is not None and tried[symbol] == value and symbol.low <= value

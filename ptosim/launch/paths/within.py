@@ -162,7 +162,7 @@ def _meeting_by(
     one: Window, other: Window, run: PathRun, explored: Explored, places: Places
 ) -> Iterator[tuple[Symbol, Assignment]]:
     """Yield symbols of which one, moved by itself, lets two windows meet, with what it is then."""
-    base = {**run.assignment, **run.noted.symbols}
+    base = run.assumed
     forms = [w.view for w in (one, other) if isinstance(w.view, Form)]
     symbols = frozenset[Symbol]().union(*(form.symbols for form in forms))
     limits = [v for v in run.noted.limits.values() if v.inst.pc in (one.inst.pc, other.inst.pc)]
@@ -255,7 +255,7 @@ class _Extents:
         asked = self._asked[way] = asked | self._asked.get(way, set())
         if not asked:
             return
-        base = {**run.assignment, **run.noted.symbols}
+        base = run.assumed
         for fact in _facts(uses, asked, base, self._known):
             self._seen.add((way, fact))
         if way in self._ways:
