@@ -76,24 +76,37 @@ def requirements_of(front: Front, entry: str, explored: Explored) -> list[Requir
             if same is not made:
                 same.join(made)
     every = [_where_met(explored, pair) for pair in every_kind.values()]
-    asks = lambda pair: _asks(*pair, explored.space, found.values())  # noqa: E731
-    more: list[_Pair] = []  # what is said of one may not be all that it asks
-    for pair in every:
-        if all(pair[0].inst is not limit.inst for limit, _ in more) and asks(pair):
-            more.append(pair)
-    if more:
-        from ptosim.launch.paths.multiples import Multiples  # few kernels ask for some
-
-        asks_more = Multiples(
-            found,
-            lambda limit, run: _met(limit, run, explored.space),
-            lambda limit, run: tuple(_conditions(limit, run, explored)),
-            lambda made, limit, run: _told_by(made, limit, run, explored.space),
-        )
-        asks_more.add(front, entry, more, every)
-    for limit, _ in filter(asks, more):
-        explored.unsaid.setdefault(line_of(front, limit.inst), limit.symbols)
+    _ask_more(front, entry, explored, found, every)
     return _of_tables(found.values())
+
+
+def _ask_more(
+    front: Front,
+    entry: str,
+    explored: Explored,
+    found: dict[tuple[object, ...], Requirement],
+    every: Sequence[_Pair],
+) -> None:
+    """See if what is `found` is all that is asked: add multiples, and name lines that ask more."""
+    asks = lambda limit, run: _asks(limit, run, explored.space, found.values())  # noqa: E731
+    more: dict[int, _Pair] = {}
+    for limit, run in every:
+        if limit.inst.pc not in more and asks(limit, run):
+            more[limit.inst.pc] = limit, run
+    if not more:
+        return
+    from ptosim.launch.paths.multiples import Multiples  # few kernels ask for some
+
+    asked = Multiples(
+        found,
+        lambda limit, run: _met(limit, run, explored.space),
+        lambda limit, run: tuple(_conditions(limit, run, explored)),
+        lambda made, limit, run: _told_by(made, limit, run, explored.space),
+    )
+    asked.add(front, entry, more.values(), every)
+    for limit, run in more.values():
+        if asks(limit, run):
+            explored.unsaid.setdefault(line_of(front, limit.inst), limit.symbols)
 
 
 def _where_met(explored: Explored, pair: _Pair) -> _Pair:
