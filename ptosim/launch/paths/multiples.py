@@ -76,14 +76,20 @@ class Bounds:
 
     def __init__(self, moved: Symbol, bounds: Sequence[Bound]) -> None:
         self._moved, self._bounds = moved, bounds
+        every = range(len(_LAUNCHES))
+        self._launches = [n for n in every if all(bound.settings[n] for bound in bounds)]
+        """Those that occur: what is assumed of others may leave some out."""
 
     def are_met(self, step: int) -> bool:
         """Return if no multiple of a number breaks one, and some meet one."""
-        first = (b for bound in self._bounds for t in (1, 2, 3) for b in bound.asked(t * step, 0))
+        first = (
+            met for bound in self._bounds for t in (1, 2, 3) for n in self._launches[:1]
+            for met in bound.asked(t * step, n)
+        )  # fmt: skip
         if not is_allowed(self._moved, 3 * step) or not any(first):
             return False
         values = [v for t in (0, *_TIMES) if is_allowed(self._moved, v := t * step)]
-        return not any(self._is_broken(v, n) for v in values for n in range(len(_LAUNCHES)))
+        return not any(self._is_broken(v, n) for v in values for n in self._launches)
 
     def _is_broken(self, value: int, launch: int) -> bool:
         return any(met is False for bound in self._bounds for met in bound.asked(value, launch))
@@ -98,7 +104,7 @@ class Bounds:
         """The launches, by name, that break nothing with what is no multiple."""
         half, twice = step // 2, 2 * step
         for value in (1, half, step - 1, step + 1, twice - 1, twice + 1, twice + step + half):
-            for launch in range(len(_LAUNCHES)) if value % step else ():
+            for launch in self._launches if value % step else ():
                 if not self._is_broken(value, launch):
                     given = {
                         s.name: v for b in self._bounds for s, v in b.settings[launch][0].items()

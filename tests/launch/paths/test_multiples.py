@@ -108,3 +108,12 @@ def test_what_is_a_multiple_does_not_hide_what_is_asked_of_others() -> None:
     (line,) = [n for n, each in enumerate(text.splitlines(), 1) if "%part = pto." in each]
     (cover,) = found.coverage
     assert line in [each["line"] for each in cover["unsaid"]]
+
+
+def test_launches_that_do_not_occur_are_not_asked() -> None:
+    """What is assumed of %m leaves the launch out in which it is twice as large."""
+    tiles = KERNELS["tiles of rows"].replace("%row = %first", "%r = %first")
+    tiles = tiles.replace("step %step {", "step %step {\n%row = arith.muli %r, %m : index")
+    text = kernel(HEAD + tiles, "%n: index, %m: index")
+    found = ptosim.check(text, sync="manual", assume=["1 <= m <= 1"])
+    assert [r["text"] for r in found.requirements] == ["n is a multiple of 16"]
