@@ -6,11 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
-from ptosim.engine.paths.forms import (
-    DATA,
-    Limit,
-    Symbol,
-)
+from ptosim.engine.paths.forms import DATA, Form, Limit, Round, Symbol
 from ptosim.engine.paths.scalars import ROUNDS
 from ptosim.ground.diagnostics.model import Diagnostic, Severity, finding, recoded
 from ptosim.ground.errors import BudgetError, PtosimError, UsageError
@@ -370,7 +366,7 @@ def is_never_met(limit: Limit) -> bool:
     if len(limit.operands) != 1:
         return False
     ((slot, form),) = limit.operands.items()
-    if form.now.__class__ is not int:
+    if form.now.__class__ is not int or _may_not_come(form):
         return False
     low, high = range_of_sum(linear_of(form))
     breaks = cache(lambda value: limit.breaks({slot: value}))
@@ -381,6 +377,25 @@ def is_never_met(limit: Limit) -> bool:
     before = any(not breaks(v) for v in (0, 1, low - 1, low - 8, low // 2) if v < low)
     after = any(not breaks(v) for v in (0, 1, high + 1, high + 8) if v > high)
     return (before or after) and all(map(breaks, inside))
+
+
+def _may_not_come(form: Form) -> bool:
+    """True for a value of a later round of a loop that an unknown number may end before: what it
+    breaks there, a launch without that round does not."""
+    todo, seen = list[Any]([form]), set[int]()
+    while todo:
+        part = todo.pop()
+        if not isinstance(part, Form) or id(part) in seen:
+            continue
+        seen.add(id(part))
+        todo += part.parts()
+        if isinstance(part, Round) and part.number and _has_forms(part):
+            return True
+    return False
+
+
+def _has_forms(loop: Round) -> bool:
+    return any(isinstance(end, Form) for end in (loop.lower, loop.upper, loop.step))
 
 
 # An entry followed along all its paths, for a check: what comes to what one following says.

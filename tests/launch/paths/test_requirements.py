@@ -290,6 +290,21 @@ def test_a_sum_of_the_first_round_is_not_taken_for_all_that_is_asked() -> None:
     assert not [made for made in down.requirements if "16" in made["text"]]
 
 
+def test_a_round_that_more_blocks_do_not_make_is_no_error_of_every_launch() -> None:
+    """24 rows in whole tiles of 16 * blocks: one block makes a second round, which reaches outside;
+    two make none. `no value of blocks meets` it (PTO6056) was told, and was not true."""
+    text = rows_of("%tiles = arith.constant 1 : index")
+    head, _, tail = text.partition("scf.for")
+    loop = "%step = arith.muli %blocks, %c16 : index\nscf.for %row = %c0 to %n step %step {"
+    body = tail.partition("{")[2].replace("%row = arith.muli %i, %c16 : index\n", "")
+    found = ptosim.check(f"{head}{loop}{body}", sync="manual", args={"n": 24})
+    assert "PTO6056" not in [d.code for d in found]
+    (cover,) = found.coverage
+    assert (cover["paths"], [each["why"] for each in cover["open"]]) == (
+        "some", ["no value of blocks found inside"],
+    )  # fmt: skip
+
+
 def test_where_every_number_that_is_assumed_breaks_a_bound_it_is_told() -> None:
     """Nothing was said of it by default: each run was void, and the first one open."""
     one = rows_of("%tiles = arith.constant 1 : index")
