@@ -410,18 +410,26 @@ class Likeness:
             return self._number((id(same),))
 
 
-def constants_of(form: Form, most: int = 24) -> list[int]:
-    """Return the whole numbers that a form is computed with, the first ones found."""
-    found: dict[int, None] = {}
+def parts_of(*roots: Any) -> Iterator[Any]:
+    """Yield forms and all that they are computed from: each form once."""
     seen: set[int] = set()
-    todo: list[Any] = [form]
-    while todo and len(found) < most:
+    todo: list[Any] = list(roots)
+    while todo:
         part = todo.pop()
-        if isinstance(part, Form) and id(part) not in seen:
+        if isinstance(part, Form):
+            if id(part) in seen:
+                continue
             seen.add(id(part))
             todo.extend(part.parts())
-        elif isinstance(part, int) and not isinstance(part, bool):
-            found[part] = None
+        yield part
+
+
+def constants_of(form: Form, most: int = 24) -> list[int]:
+    """Return the whole numbers that a form is computed with, the first ones found."""
+    numbers = (p for p in parts_of(form) if isinstance(p, int) and not isinstance(p, bool))
+    found: dict[int, None] = {}
+    while len(found) < most and (number := next(numbers, None)) is not None:
+        found[number] = None
     return list(found)
 
 

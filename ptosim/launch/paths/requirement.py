@@ -137,10 +137,12 @@ class Requirement:
 
 
 def is_between(value: int, low: int | None, high: int | None) -> bool:
+    """Return if a value is in a range; None is no bound."""
     return (low is None or low <= value) and (high is None or value <= high)
 
 
 def times(factor: int, name: str) -> str:
+    """Return a symbol with its factor as text."""
     return name if factor == 1 else f"{factor}*{name}"
 
 

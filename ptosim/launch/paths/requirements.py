@@ -20,11 +20,11 @@ from ptosim.engine.paths.forms import (
     Course,
     Decision,
     Env,
-    Form,
     Likeness,
     Limit,
     Round,
     Symbol,
+    parts_of,
 )
 from ptosim.ground.records import NamedTuple
 from ptosim.language.frontend import Front
@@ -245,13 +245,8 @@ def _parts(limit: Limit, like: Likeness) -> tuple[object, ...]:
 
 def _is_later(limit: Limit) -> bool:
     """True if it is about a round after the second one, and a sum of what is not known."""
-    rounds, seen, todo = 0, set[int](), list[Any](limit.operands.values())
-    while todo:
-        part = todo.pop()
-        if not isinstance(part, Form) or id(part) in seen:
-            continue
-        seen.add(id(part))
-        todo += part.parts()
+    rounds = 0
+    for part in parts_of(*limit.operands.values()):
         atoms = linear_of(part).terms if isinstance(part, Computed) else ()
         if not all(isinstance(atom, Symbol) for atom in atoms):
             return False

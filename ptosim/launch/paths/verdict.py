@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
-from ptosim.engine.paths.forms import DATA, Form, Limit, Round, Symbol
+from ptosim.engine.paths.forms import DATA, Form, Limit, Round, Symbol, parts_of
 from ptosim.engine.paths.scalars import ROUNDS
 from ptosim.ground.diagnostics.model import Diagnostic, Severity, finding, recoded
 from ptosim.ground.errors import BudgetError, PtosimError, UsageError
@@ -382,20 +382,8 @@ def is_never_met(limit: Limit) -> bool:
 def _may_not_come(form: Form) -> bool:
     """True for a value of a later round of a loop that an unknown number may end before: what it
     breaks there, a launch without that round does not."""
-    todo, seen = list[Any]([form]), set[int]()
-    while todo:
-        part = todo.pop()
-        if not isinstance(part, Form) or id(part) in seen:
-            continue
-        seen.add(id(part))
-        todo += part.parts()
-        if isinstance(part, Round) and part.number and _has_forms(part):
-            return True
-    return False
-
-
-def _has_forms(loop: Round) -> bool:
-    return any(isinstance(end, Form) for end in (loop.lower, loop.upper, loop.step))
+    later = (part for part in parts_of(form) if isinstance(part, Round) and part.number)
+    return any(isinstance(end, Form) for r in later for end in (r.lower, r.upper, r.step))
 
 
 # An entry followed along all its paths, for a check: what comes to what one following says.
