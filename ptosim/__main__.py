@@ -28,7 +28,7 @@ def console() -> None:
     processes.at_start()
     from ptosim.shell.main import console as command
 
-    command()
+    processes.end(command())
 
 
 def _served(path: str) -> int | None:

@@ -79,9 +79,16 @@ class _Buffers:
     def __init__(self) -> None:
         self._roots = Roots()
         self._at: dict[tuple[str, Any], Value] = {}
+        self._known: dict[Value, Value] = {}
 
     def of(self, value: Value) -> Value:
         """Return the first tile that has the bytes of this one."""
+        known = self._known.get(value)
+        if known is None:
+            known = self._known[value] = self._first(value)
+        return known
+
+    def _first(self, value: Value) -> Value:
         root = self._roots.of(value)
         owner, type_ = root.owner, root.type
         if owner is None or not owner.has("makes_storage") or not isinstance(type_, TileType):
@@ -103,8 +110,9 @@ def unread(function: Function, source: Source) -> Iterator[Diagnostic]:
     for op in function.ops:
         for pair in joined(op) if not op.has("same_storage") else ():
             read.update(id(roots.of(value)) for value in pair)
-        written = _outputs(op)
-        for _, role, value in named_values(op):
+        named = tuple(named_values(op))
+        written = _outputs(op, named)
+        for _, role, value in named:
             root = roots.of(value)
             if op.has("makes_storage") and value in op.results:
                 tiles[id(root)] = root
@@ -127,9 +135,9 @@ def unread(function: Function, source: Source) -> Iterator[Diagnostic]:
             )
 
 
-def _outputs(op: Operation) -> list[Value]:
+def _outputs(op: Operation, named: tuple[tuple[str, Role, Value], ...]) -> list[Value]:
     """The tiles that an operation fills: its only result, or several that are halves of one."""
-    outputs = [value for _, role, value in named_values(op) if role is not Role.IN]
+    outputs = [value for _, role, value in named if role is not Role.IN]
     if len(outputs) != 1 and not op.has("halves"):
         return []
     return [value for value in outputs if isinstance(value.type, TileType)]
@@ -157,8 +165,9 @@ def _overwritten(ops: list[Operation], roots: _Buffers, source: Source) -> Itera
         if op.regions or op.has("call") or op.has("sets_valid") or op.has("jumps"):
             pending.clear()
             continue
-        output = next(iter(_outputs(op)), None)
-        for _, role, value in named_values(op):
+        named = tuple(named_values(op))
+        output = next(iter(_outputs(op, named)), None)
+        for _, role, value in named:
             root = roots.of(value)
             before = pending.pop(id(root), None)
             if role is not Role.OUT or value is not output or not _fills(op):

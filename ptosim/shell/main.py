@@ -162,11 +162,11 @@ _EPILOG = """exit codes: 0 fine; 1 findings at or above --fail-on, or values dif
 reached; 70 internal error; 130 interrupted"""
 
 
-def console() -> NoReturn:
-    """Run the command line of this process; see `ptosim.__main__`."""
+def console() -> int:
+    """Run the command line of this process and return its exit code; see `ptosim.__main__`."""
     with contextlib.suppress(UsageError):  # which `main` tells of
         tell_blas()
-    sys.exit(main(sys.argv[1:]))
+    return main(sys.argv[1:])
 
 
 def main(argv: Sequence[str], draws: Draws | None = None) -> int:

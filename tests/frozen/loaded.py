@@ -16,7 +16,7 @@ COMMANDS = ("check", "run", "cost")
 OTHER, PROGRAM = "@basics/vadd", "@basics/softmax"
 _COUNT = """
 import contextlib, io, sys
-from ptosim.__main__ import console
+from ptosim.shell.main import console
 with contextlib.redirect_stdout(io.StringIO()), contextlib.suppress(SystemExit):
     console()
 print(sum(name.partition(".")[0] == "ptosim" for name in sys.modules))

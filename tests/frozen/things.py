@@ -1,6 +1,6 @@
 """What users get of a program: each thing is the text (or bytes) of one command, by its name.
 
-Only the command line is used, as the installed script enters it (`ptosim.__main__`), in one process
+Only the command line is used, as the installed script enters it (`ptosim.shell.main`), in one process
 after another thing, so that everything behind it may change and any older tree can be asked, too. Data are seeded, arrays are digested whole (`--out`), paths are those of the tree. What is
 left out: text reports of `run` (their data are in the JSON), and values of programs that are only
 checked (`tests/filecheck`) unless they run as they are. Of the data of conformance the launches of
@@ -180,7 +180,7 @@ def _text(words: Words) -> str:
 
 def run(words: Words) -> tuple[int, str, str]:
     """Run one command line here; its exit code, and what it printed."""
-    from ptosim.__main__ import console
+    from ptosim.shell.main import console
 
     out, err = io.StringIO(), io.StringIO()
     os.environ["COLUMNS"] = "100"
@@ -197,10 +197,9 @@ def _undated(text: str) -> str:
     return text.replace(f"ptosim {version}", "ptosim")
 
 
-def _code_of(console: Callable[[], None]) -> int:
-    """The exit code that the installed script would end with."""
+def _code_of(console: Callable[[], int | None]) -> int:
+    """The exit code that the installed script would end with; older trees raise it."""
     try:
-        console()
+        return console() or 0
     except SystemExit as ended:
         return ended.code if isinstance(ended.code, int) else 1
-    return 0

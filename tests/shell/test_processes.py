@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 
 import pytest
 
@@ -61,3 +63,39 @@ def test_test(cli, monkeypatch):
     one, two = (cli("test", "basics/vadd.pto", "quant/int8_sym.pto", "-j", n) for n in (1, 2))
     assert (one.code, one.out, one.err) == (two.code, two.out, two.err)
     assert one.out.endswith(" passed, 0 failed\n")
+
+
+# -- the end of a process --------------------------------------------------------------------------
+
+_ENDED = """
+import atexit, os, sys, threading
+from ptosim.ground import processes
+leave = os._exit
+def at_once(code):
+    os.write(1, b" at once")
+    leave(code)
+os._exit = at_once
+atexit.register(print, "registered")
+sys.stdout.write("not flushed, ")
+{before}
+processes.end(3)
+"""
+
+
+@pytest.mark.parametrize(
+    ("before", "told"),
+    [
+        ("", "registered at once"),
+        ("sys.settrace(lambda *a: None)", "registered"),
+        ("sys.setprofile(lambda *a: None)", "registered"),
+        ("threading.Thread(target=threading.Event().wait, args=[0.1]).start()", "registered"),
+    ],
+    ids=["alone", "traced", "profiled", "threads"],
+)  # fmt: skip
+def test_the_end_of_a_command_takes_nothing_down(before, told):
+    """What is registered for the end is done and what was written is there; Python's own end, which
+    destroys each object, is for whoever looks into the process, and for threads."""
+    words = [sys.executable, "-c", _ENDED.format(before=before)]
+    done = subprocess.run(words, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (3, "")
+    assert done.stdout.split() == ["not", "flushed,", *told.split()]

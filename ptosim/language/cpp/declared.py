@@ -154,7 +154,12 @@ CONVERSION = "operator()cast"
 class Collector:
     """Enters the declarations of a file into scopes."""
 
-    def __init__(self, kernels: Sequence[int]) -> None:
+    def __init__(
+        self, kernels: Sequence[int], named_before: dict[int, tuple[str, Any] | None] | None = None
+    ) -> None:
+        self.named_before = {} if named_before is None else named_before
+        """Names of instantiations by their place, where a tree is gone through many times: once
+        for each of them."""
         self.instantiations: list[Instantiation] = []
         self.functions: list[Declared] = []
         self.kernels = list(kernels)
@@ -192,10 +197,13 @@ class Collector:
         getattr(self, f"_{own.type}", self._other)(own, scope, [*(params or ()), *given])
 
     def _template_instantiation(self, node: Any, scope: Scope, params: Any) -> None:
-        function = inner(field_of(node, "declarator"), "function_declarator")
-        name = name_node(function)
-        if name is not None:
-            self.instantiations.append(Instantiation(text(name), name, scope))
+        start = node.start_byte
+        if start not in self.named_before:
+            name = name_node(inner(field_of(node, "declarator"), "function_declarator"))
+            self.named_before[start] = None if name is None else (text(name), name)
+        found = self.named_before[start]
+        if found is not None:
+            self.instantiations.append(Instantiation(*found, scope))
 
     def _function_definition(self, node: Any, scope: Scope, params: Any) -> None:
         declarator = inner(field_of(node, "declarator"), "function_declarator")

@@ -151,23 +151,24 @@ def _masked(found: re.Match[str]) -> str:
     return found[1] + MASK * len(found[2])
 
 
-_last: list[tuple[Source, Any, tuple[Expanded, Any] | CppError]] = []
+_Parsed = tuple[Expanded, Any, dict[int, tuple[str, Any] | None]]
+_last: list[tuple[Source, Any, _Parsed | CppError]] = []
 """The texts that were parsed last, one for each kind of core, or why they cannot be: entries of a
 file share them."""
 
 
 def _parsed(
     source: Source, arch: str, core: str | None, defines: Mapping[str, str] | None
-) -> tuple[Expanded, Any]:
-    """Return a text without directives, and its tree. The same source, as an object, is the same
-    text with the same files beside it."""
+) -> _Parsed:
+    """Return a text without directives, its tree, and room for names in it. The same source, as an
+    object, is the same text with the same files beside it."""
     key = arch, core, dict(defines or {})
     made = next((m for of, kept, m in _last if of is source and kept == key), None)
     if made is None:
         try:
             with no_collection():
                 expanded = expand(source, arch, core, defines)
-                made = expanded, parsed(_METHOD.sub(_masked, expanded.text))
+                made = expanded, parsed(_METHOD.sub(_masked, expanded.text)), {}
         except CppError as problem:
             made = problem.with_traceback(None)  # which has all words that were expanded
         _last[:] = [*(one for one in _last[-1:] if one[0] is source), (source, key, made)]
@@ -188,10 +189,10 @@ class _File:
         core: str | None,
         defines: Mapping[str, str] | None = None,
     ) -> None:
-        self.expanded, self.tree = _parsed(source, arch, core, defines)
+        self.expanded, self.tree, names = _parsed(source, arch, core, defines)
         self.arch, self.core, self.scope = arch, core, Scope()
         expanded = self.expanded
-        self.collector = Collector(expanded.kernels)
+        self.collector = Collector(expanded.kernels, names)
         self.collector.text = expanded.text
         self.collector.collect(named(self.tree), self.scope)
         for node in self.tree.children:
