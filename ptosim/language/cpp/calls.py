@@ -43,7 +43,14 @@ from ptosim.language.cpp.kinds import (
 from ptosim.language.cpp.library import is_numeric
 from ptosim.language.cpp.names import is_type
 from ptosim.language.cpp.repeats import Repeats
-from ptosim.language.cpp.state import DEEPEST_CALLS, MOST_RECURSIVE, CppError, Scope, refused
+from ptosim.language.cpp.state import (
+    DEEPEST_CALLS,
+    MOST_RECURSIVE,
+    CppError,
+    Scope,
+    enough,
+    refused,
+)
 from ptosim.language.cpp.statements import Frame
 from ptosim.language.cpp.templates import SILENT, instance_name, packed, param_name, spread
 
@@ -53,6 +60,8 @@ _KNOWN_MATH = {"sqrt": math.sqrt, "sqrtf": math.sqrt, "exp": math.exp, "log2": m
                "expf": math.exp, "powf": math.pow}  # fmt: skip
 
 
+_ONE = frozenset(("bit_cast", "abs", "move", "forward", "ref", "as_const", "get"))
+"""Functions of the standard library with one argument."""
 _SURELY = 16
 """Calls in a row after which a function that calls itself with a pack goes on doing so."""
 
@@ -495,6 +504,8 @@ class Calls(Repeats):
 
     def library_call(self, word: str, targs: list[Any], args: list[Any], node: Any) -> Any:
         """Call a function of the library by its name."""
+        if word in _ONE or word in _KNOWN_MATH:
+            enough(word, args, 2 if word.startswith("pow") else 1, node)
         if word in ("min", "max", "fmin", "fmax"):
             return self._least_of(word[-3:], [self.ev(x) for x in args], node)
         if word == "clamp" and len(args) == 3:

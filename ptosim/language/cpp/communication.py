@@ -16,7 +16,6 @@ from ptosim.language.cpp.kinds import (
     INT,
     LONG,
     Array,
-    Event,
     Global,
     GlobalType,
     Member,
@@ -71,7 +70,6 @@ def communicate(follower: Any, word: str, values: list[Any], targs: list[Any], n
     row = isa().get(f"pto.comm.{plain.lower()}")
     if row is None:
         raise CppError(node, f"`{plain}` has no row")
-    values = [v for v in values if not isinstance(v, Event)]
     words = [v for v in (*values, *targs) if isinstance(v, Member)]
     values = [v for v in values if not isinstance(v, Member)]
     first, last = _listed(follower, table()["communication"][plain], values, plain, node)

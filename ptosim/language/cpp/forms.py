@@ -123,6 +123,44 @@ def _in_turn(variant: Variant, values: list[Any]) -> dict[str, Any] | None:
     return None if rest else operands
 
 
+def cure_of_arguments(word: str, values: list[Any], targs: list[Any]) -> str | None:
+    """Return how an instruction without a row is called, None where it is called like that."""
+    orders = table()["takes"].get(word)
+    if orders is None:
+        return None
+    free = orders[0].count("<")
+    given = [*targs[:free], *values]
+    for order in orders:
+        kinds = [part.rpartition(":")[2] for part in order.split()]
+        if len(kinds) == len(given) and len(targs) >= free and all(map(_is_kind, kinds, given)):
+            return None
+    return f"write {' or '.join(_call_text(word, order) for order in orders)}"
+
+
+def _is_kind(kind: str, value: Any) -> bool:
+    if kind == "tile":
+        return isinstance(value, Tile)
+    is_word = isinstance(value, Member)
+    if kind == "pipe":
+        return is_word and value.enum == "pipe"
+    return is_word or (isinstance(value, Num) and not isinstance(value.type, Pointer))
+
+
+def _call_text(word: str, order: str) -> str:
+    """Return how a call is written: `TSUBVIEW(dst, src, row, col)`."""
+    names = [part.partition(":")[0] for part in order.split()]
+    types = ", ".join(n.strip("<") for n in names if n.startswith("<"))
+    values = ", ".join(n for n in names if not n.startswith("<"))
+    return f"`{word}<{types}>({values})`" if types else f"`{word}({values})`"
+
+
+def said_of_scales(member: Member) -> list[Member]:
+    """Return what a member of MxQuantAlg says, a format and how scales are found; else itself."""
+    if member.enum != "MxQuantAlg":
+        return [member]
+    return [Member(*word.split(".")) for word in table()["scales"].get(member.name, "").split()]
+
+
 def _snake(word: str) -> str:
     return re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", word).lower()
 

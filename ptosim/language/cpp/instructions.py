@@ -18,10 +18,12 @@ from ptosim.language.cpp.declared import text
 from ptosim.language.cpp.forms import (
     Matched,
     attribute,
+    cure_of_arguments,
     match,
     raw,
     refusal,
     row_of,
+    said_of_scales,
     silent,
     table,
 )
@@ -45,7 +47,7 @@ from ptosim.language.cpp.kinds import (
     Tile,
     number,
 )
-from ptosim.language.cpp.state import CppError, refused
+from ptosim.language.cpp.state import CppError, enough, refused
 from ptosim.language.cpp.sync import Sync
 
 _GRID = {"get_block_idx": "get_block_idx", "get_block_num": "get_block_num",
@@ -70,6 +72,7 @@ class Instructions(Sync):
         if word in _GRID:
             return self.grid(_GRID[word], node)
         if word == "getFFTSMsg":
+            enough(word, args, 2, node)
             return self.message([self.num(self.ev(a), a) for a in args], node)
         if word in raw():
             raise refused(
@@ -88,20 +91,30 @@ class Instructions(Sync):
             return self._unknown(word, node)
         values = [self._operand(a, node) for a in args]
         self.here(node)
-        events = [v for v in values if isinstance(v, Event)]
+        if word != "TSYNC":
+            values = self._after_waits(values, node)
         if is_communication(word, values):
-            for event in events:
-                self.wait_event(event, node)
             return communicate(self, word, values, targs, node) or Recorded(word)
         if handler is not None:
+            self._refuse_unfit(word, values, targs, node)
             handler(values, targs, node, word)
             return Recorded(word)
-        for event in events:
-            self.wait_event(event, node)
-        values = operands_of(word, [v for v in values if not isinstance(v, Event)], node)
+        values = operands_of(word, values, node)
         if row is not None:
             self._by_row(word, row, values, targs, node)
         return Recorded(word)
+
+    def _after_waits(self, args: list[Any], node: Any) -> list[Any]:
+        for value in args:
+            if isinstance(value, Event):
+                self.wait_event(value, node)
+        return [a for a in args if not isinstance(a, Event)]
+
+    def _refuse_unfit(self, word: str, values: list[Any], targs: list[Any], node: Any) -> None:
+        cure = cure_of_arguments(word, values, targs)
+        if cure is not None:
+            why = f"`{word}` does not take these arguments: {_values_text(values)}"
+            raise CppError(node, why, cure)
 
     def _unknown(self, word: str, node: Any) -> Any:
         if self.host:
@@ -333,10 +346,9 @@ class Instructions(Sync):
 
     def i_tquant(self, args: list[Any], targs: list[Any], node: Any, word: str) -> None:
         """Symmetric and asymmetric int8, and block scales with their tiles of exponents."""
-        args = self._after_waits(args, node)
-        words = [t for t in targs if isinstance(t, Member)]
+        words = [w for t in targs if isinstance(t, Member) for w in said_of_scales(t)]
         kind = next((t.name for t in words if t.enum == "QuantType"), "")
-        is_mx = kind.startswith("MX") or any(t.enum == "MxQuantAlg" for t in words)
+        is_mx = kind.startswith("MX")
         row = row_of("TQUANT.MX".lower()) if is_mx else row_of("TQUANT")
         row = row_named("pto.tquant.mx", row) if is_mx else row
         if row is None:
@@ -349,9 +361,12 @@ class Instructions(Sync):
         if rest:
             operands["tmp"] = rest[0]
         attrs = self._attributes("", row, words, [], node)
-        axis = next((t.const for t in targs if isinstance(t, Num)), None)
-        if is_mx and axis is not None:
-            attrs["grpAxis"] = f"#pto<mx_group_axis axis{axis}>"
+        numbers = [t for t in targs if isinstance(t, Num)]
+        if is_mx:
+            keys = ("grpAxis", "interleave")
+            attrs |= {
+                k: _mode_word(n, row.attrs[k].type) for k, n in zip(keys, numbers, strict=False)
+            }
         wanted = set(operands)
         variant = next((v for v in row.variants if wanted <= {d.name for d in v.operands}
                         and v.name not in ("refused", "mx_page")), None)  # fmt: skip
@@ -359,15 +374,8 @@ class Instructions(Sync):
             raise CppError(node, f"`TQUANT` does not take these arguments: {_values_text(args)}")
         self.emit(row, (variant, operands, {}), attrs, node)
 
-    def _after_waits(self, args: list[Any], node: Any) -> list[Any]:
-        for value in args:
-            if isinstance(value, Event):
-                self.wait_event(value, node)
-        return [a for a in args if not isinstance(a, Event)]
-
     def i_tmrgsort(self, args: list[Any], targs: list[Any], node: Any, word: str) -> None:
         """Runs of one tile, or several lists with what was taken of each."""
-        args = self._after_waits(args, node)
         row = row_of("TMRGSORT")
         if row is None:
             return
@@ -404,7 +412,7 @@ class Instructions(Sync):
 
     def i_timg2col(self, args: list[Any], targs: list[Any], node: Any, word: str) -> None:
         """`TIMG2COL(dst, map, posM = 0, posK = 0)`."""
-        img2col(self, row_named(f"pto.{word.lower()}", None), self._after_waits(args, node), node)
+        img2col(self, row_named(f"pto.{word.lower()}", None), args, node)
 
     def i_setfmatrix(self, args: list[Any], targs: list[Any], node: Any, word: str) -> None:
         """The registers that TIMG2COL goes by take what the ConvTile has; it brings them itself."""
@@ -427,8 +435,6 @@ class Instructions(Sync):
     def i_set_quant_scalar(self, args: list[Any], targs: list[Any], node: Any, word: str) -> None:
         """`SET_QUANT_SCALAR(float)`, `SET_QUANT_VECTOR(tile)`: the factor of what FIFOs push;
         without one nothing takes it."""
-        if len(args) != 1:
-            raise CppError(node, f"{word} takes one argument")
         value = self.num(args[0], node) if isinstance(args[0], Num) else args[0]
         for number_ in self.pipe_ids.values():
             given = self.tile(value, node) if isinstance(value, Tile) else self.typed(value)

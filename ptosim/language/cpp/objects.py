@@ -37,8 +37,10 @@ from ptosim.language.cpp.kinds import (
     TileType,
     number,
 )
-from ptosim.language.cpp.state import CppError, Extent, NeedsConstant, refused
+from ptosim.language.cpp.state import CppError, Extent, NeedsConstant, enough, refused
 
+_NEEDED = {"SetValue": 2, "GetValue": 1, "SetValidShape": 2, "SetValidRow": 1, "SetValidCol": 1}
+"""How many arguments member functions of tiles take."""
 _COPIED = (Tile, Global, DimsValue, Event, Struct)
 
 
@@ -416,6 +418,7 @@ class Objects(Expressions):
     def tile_member(self, tile: Tile, word: str, args: list[Any], node: Any) -> Any:
         """Call a member function of a tile."""
         self.here(node)
+        enough(word, args, _NEEDED.get(word, 0), node)
         if word in ("GetValidRow", "GetValidCol"):
             return self.extent(tile, int(word.endswith("Col")), node)
         if word in ("SetValidRow", "SetValidCol", "SetValidShape"):
@@ -464,15 +467,23 @@ class Objects(Expressions):
             return self.read(g.pointer, node)
         cells = g.strides if "Stride" in word else g.sizes
         if word in ("GetShape", "GetStride"):
-            at = self.known(self.num((targs or args)[0], node), node, "the dimension")
-            return self.read(cells[at], node)
+            enough(word, targs or args, 1, node)
+            return self.read(cells[self._dimension((targs or args)[0], node)], node)
         if word in ("SetShape", "SetStride"):
-            axes = [t.const for t in targs] or list(range(len(args)))
+            axes = [self._dimension(t, node) for t in targs] or list(range(len(args)))
+            if len(axes) != len(args) or len(args) > len(cells):
+                raise CppError(node, f"`{word}` takes a number for each of {len(axes)} dimensions")
             for axis, value in zip(axes, args, strict=True):
                 cells[axis].set(self.num(value, node))
             g.view.set(None)
             return None
         raise CppError(node, f"a global tensor has no member function `{word}`")
+
+    def _dimension(self, value: Any, node: Any) -> int:
+        at = self.known(self.num(value, node), node, "the dimension")
+        if not 0 <= at < 5:
+            raise CppError(node, f"dimension {at} of a global tensor: it has 0 to 4")
+        return at
 
     # -- declarations ------------------------------------------------------------------------------
 

@@ -40,17 +40,29 @@ class CppError(Exception):
         self.calls: Sequence[tuple[str, int]] = ()  # by which it is reached, the outermost first
 
 
+_BEFORE = (
+    "say it before the run (a template parameter, `constexpr`), or once in each branch of an `if`"
+)
+
+
 class NeedsConstant(CppError):
     """Something must be known before the run, and is not: a loop with constant bounds is unrolled
     for it."""
 
     def __init__(self, at: Any, message: str, help: str | None = None) -> None:
-        super().__init__(at, message, help, REFUSED)
+        super().__init__(at, message, help or _BEFORE, REFUSED)
 
 
 def refused(at: Any, name: str, why: str, help: str) -> CppError:
     """Return the refusal of what cannot be lowered."""
     return CppError(at, f"`{' '.join(name.split())}` is not read: {why}", help, REFUSED)
+
+
+def enough(word: str, args: Sequence[Any], least: int, node: Any) -> None:
+    """Raise CppError where a call has fewer arguments than it needs."""
+    if len(args) < least:
+        count = "one argument" if least == 1 else f"{least} arguments"
+        raise CppError(node, f"`{word}` takes {count}, and {len(args) or 'none'} is given")
 
 
 def needs_extra() -> UsageError:

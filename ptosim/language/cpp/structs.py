@@ -119,7 +119,7 @@ class Structs(Calls):
         """Call a function of the library by its name."""
         if word in ("make_pair", "make_tuple", "pair", "tuple"):
             return self.grouped([self.ev(a) for a in args], word.removeprefix("make_"))
-        if word == "get" and targs:
+        if word == "get" and targs and args:
             owner = self.ev(args[0])
             at = self.known(self.num(targs[0], node), node, "the index")
             parts = self._parts(owner, node)

@@ -164,6 +164,17 @@ _REFUSED = {
     "TADD(a, b;": "PTO0030",
     "for (int i = 0; i < 2; ++) TMOV(b, a);": "PTO0030",
     "while (true) { constexpr int i = 0; }": "PTO0030",
+    # Arguments that a header does not take are the writer's, not the reader's.
+    "TSUBVIEW(a, b, 3);": "PTO0030",
+    "TRESHAPE(b, 1.0f);": "PTO0030",
+    "pipe_barrier(3);": "PTO0030",
+    "PtoSetWaitFlag(PIPE_V, PIPE_MTE3);": "PTO0030",
+    "set_intra_block(3, PIPE_V);": "PTO0030",
+    "int m = getFFTSMsg(1);": "PTO0030",
+    "a.SetValue(1.0f);": "PTO0030",
+    "int d = gx.GetShape<5>();": "PTO0030",
+    "gx.SetShape<3>(8, 64);": "PTO0030",
+    "int m = std::abs();": "PTO0030",
 }
 
 

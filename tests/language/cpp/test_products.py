@@ -199,6 +199,51 @@ def test_a_vector_times_a_matrix_with_scales() -> None:
     np.testing.assert_array_equal(found.outputs["y"], a @ b)
 
 
+_QUANTISED = """AICORE void k(__gm__ uint8_t *y, __gm__ uint8_t *e, __gm__ float *x) {
+    using namespace pto;
+    Tile<TileType::Vec, float, 64, 64> s; Tile<TileType::Vec, float8_e4m3_t, 64, 64> d;
+    Tile<TileType::Vec, uint8_t, 1, 128> ex; Tile<TileType::Vec, float, 1, 128> largest, factors;
+    TASSIGN(s, 0); TASSIGN(d, 0x8000); TASSIGN(ex, 0xC000); TASSIGN(largest, 0xD000);
+    TASSIGN(factors, 0xE000);
+    using R = Stride<1, 1, 1, 64, 1>;
+    GlobalTensor<float, Shape<1, 1, 1, 64, 64>, R> gx(x);
+    GlobalTensor<float8_e4m3_t, Shape<1, 1, 1, 64, 64>, R> gy((__gm__ float8_e4m3_t *)y);
+    GlobalTensor<uint8_t, Shape<1, 1, 1, 1, 128>, Stride<1, 1, 1, 128, 1>> ge(e);
+    TLOAD(s, gx);
+    PtoSetWaitFlag<PIPE_MTE2, PIPE_V>();
+    TQUANT<WORDS>(d, s, &ex, &largest, &factors);
+    PtoSetWaitFlag<PIPE_V, PIPE_MTE3>();
+    TSTORE(gy, d); TSTORE(ge, ex);
+}"""
+
+
+@pytest.mark.parametrize(
+    ("words", "axis"),
+    [
+        ("QuantType::MXFP8", 1),
+        ("1, MxQuantAlg::OcpMxFp8E4M3", 1),
+        ("0, MxQuantAlg::OcpMxFp8E4M3", 0),
+        ("0, MxQuantAlg::OcpMxFp8E4M3, true", 0),
+    ],
+)
+def test_groups_of_32_share_an_exponent(words: str, axis: int) -> None:
+    """`<QuantType>` or `<int axis, MxQuantAlg[, interleave]>`: the exponent of a group's largest
+    value, less the 8 of E4M3; values are rounded to its grid."""
+    x = np.random.default_rng(5).standard_normal((64, 64)).astype(np.float32)
+    program = ptosim.load(_QUANTISED.replace("WORDS", words), target="a5", filename="k.cpp")
+    found = program.run({"y": np.zeros(4096, np.uint8), "e": np.zeros(128, np.uint8), "x": x})
+    groups = (x if axis else x.T).reshape(64, 2, 32)
+    exponents = np.floor(np.log2(np.abs(groups).max(-1))).astype(int) - 8
+    codes = np.clip(groups * 2.0 ** -exponents[..., None], -448, 448).astype(
+        ml_dtypes.float8_e4m3fn
+    )
+    codes = codes.reshape(64, 64)
+    wanted = (codes if axis else codes.T).view(np.uint8)
+    np.testing.assert_array_equal(found.outputs["y"].reshape(64, 64), wanted)
+    by_place = exponents if axis or "true" in words else exponents.T
+    np.testing.assert_array_equal(found.outputs["e"], by_place.ravel() + 127)
+
+
 def _in_pairs(q: np.ndarray) -> np.ndarray:
     """Scales of B, ND: the pairs of groups of each column next to each other."""
     return np.ascontiguousarray(q.reshape(-1, 2, q.shape[1]).transpose(0, 2, 1))
