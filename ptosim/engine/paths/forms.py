@@ -91,7 +91,7 @@ def range_of(dtype: DType) -> tuple[int, int]:
 class Env:
     """An assignment under which forms are evaluated. With `is_last` the variable of a loop is that
     of the last round; with `is_inside` a round has to be one that the loop makes; `later` is by how
-    many rounds later it is taken."""
+    many rounds later it is taken (below 0: before the last one)."""
 
     __slots__ = ("assignment", "is_inside", "is_last", "later")
 
@@ -231,16 +231,16 @@ class Round(Form):
 
     def how(self, env: Env) -> tuple[Callable[..., Any], Sequence[Any]]:
         """The bounds of the loop, and the round."""
-        number, is_last = self.number, env.is_last
-        if not (env.is_last or env.is_inside):
-            at = number + env.later
+        number, is_last, later = self.number, env.is_last, env.later
+        if not (is_last or env.is_inside):
+            at = number + later
             return (lambda first, gain: first + gain * at), (self.first, self.gain)
 
         def inside(first: Any, gain: Any, lower: Any, step: Any, upper: Any) -> Any:
             rounds = rounds_of(lower, upper, step)
-            if rounds <= number:
+            if rounds <= number or rounds + later < 1:
                 raise NoRound
-            return first + gain * (rounds - 1 if is_last else number)
+            return first + gain * (rounds - 1 + later if is_last else number)
 
         return inside, (self.first, self.gain, self.lower, self.step, self.upper)
 
@@ -491,9 +491,9 @@ class Course:
 class Limit:
     """A check of an instruction whose operands have forms. `breaks` says what is told with other
     operands, nothing where it holds; `after` is how many decisions its run had made, `others` are
-    operands without forms."""
+    operands without forms, `guards` what its round decided of the branches that it is in."""
 
-    __slots__ = ("_plans", "_symbols", "after", "breaks", "inst", "operands", "others")
+    __slots__ = ("_plans", "_symbols", "after", "breaks", "guards", "inst", "operands", "others")
 
     def __init__(
         self,
@@ -502,10 +502,11 @@ class Limit:
         breaks: Callable[[Mapping[int, Any]], str],
         after: int = 0,
         others: Mapping[int, Any] = MappingProxyType({}),
+        guards: Sequence[Decision] = (),
     ) -> None:
         self.inst, self.operands, self.breaks = inst, operands, breaks
-        self.after, self.others = after, others
-        self._plans: list[_Plan] | None = None
+        self.after, self.others, self.guards = after, others, guards
+        self._plans: list[tuple[_Plan, _Plan | None]] | None = None
         self._symbols: frozenset[Symbol] | None = None
 
     @property
@@ -515,30 +516,48 @@ class Limit:
             self._symbols = frozenset().union(*[f.symbols for f in self.operands.values()])
         return self._symbols
 
-    def is_met(self, assignment: Assignment) -> bool | None:
+    def is_met(self, assignment: Assignment, *, is_guarded: bool = False) -> bool | None:
         """Return if it holds in the first rounds and in the last ones under an assignment; None if
-        the instruction is not reached with one."""
-        told = self.told(assignment)
+        the instruction is not reached with one. Where branches leave the last round out, the one
+        before is asked; the first is asked whatever they decide, unless it `is_guarded`."""
+        told = self.told(assignment, is_guarded=is_guarded)
         return None if told is None else not told
 
-    def told(self, assignment: Assignment) -> str | None:
+    def told(self, assignment: Assignment, *, is_guarded: bool = False) -> str | None:
         """Return what is told of it under an assignment, nothing where it holds; None if the
         instruction is not reached with one."""
         found: str | None = None
         if self._plans is None:
-            forms = tuple(self.operands.values())
-            rounds = (False, True) if any(form.is_of_round for form in forms) else (False,)
-            envs = [Env(assignment, is_last=is_last, is_inside=True) for is_last in rounds]
-            self._plans = [_Plan(forms, env) for env in envs]
-        for plan in self._plans:
+            self._plans = list(self._planned(assignment))
+        for number, (plan, guard) in enumerate(self._plans):
+            is_asked = number or is_guarded
             try:
+                if guard is not None and is_asked and not self._is_inside(guard, assignment):
+                    continue
                 values = dict(zip(self.operands, plan.values(assignment), strict=True))
             except (*CANNOT, NoRound):
                 continue
             found = self.breaks(values)
             if found:
                 return found
+            if guard is not None and number:
+                break  # one round at the end is enough
         return found
+
+    def _planned(self, assignment: Assignment) -> Iterator[tuple[_Plan, _Plan | None]]:
+        """Yield how its operands are computed in the first round and in the last ones, and what
+        branches decide there."""
+        forms, guards = tuple(self.operands.values()), [g.form for g in self.guards]
+        envs = [Env(assignment, is_inside=True)]
+        if any(form.is_of_round for form in forms):
+            ends = (0, -1) if guards else (0,)
+            envs += [Env(assignment, is_last=True, is_inside=True, later=end) for end in ends]
+        for env in envs:
+            yield _Plan(forms, env), _Plan(guards, env) if guards else None
+
+    def _is_inside(self, guard: _Plan, assignment: Assignment) -> bool:
+        decided = zip(guard.values(assignment), self.guards, strict=True)
+        return all(now == each.outcome for now, each in decided)
 
 
 class Window(NamedTuple):

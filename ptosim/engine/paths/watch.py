@@ -20,6 +20,7 @@ from ptosim.engine.paths.forms import (
     INDEX,
     Assignment,
     Computed,
+    Decision,
     Form,
     Limit,
     Made,
@@ -64,6 +65,8 @@ _WIDE = ("floordivu", "ceildivu", "shru")
 """Words that make more of it."""
 _LOOKED = 32
 """Parts of a form that are looked at for them."""
+_REPEATED = frozenset(("loop", "counted"))
+"""Traits of operations that make rounds."""
 _PLACES = ("addr", "slot", "row", "col")
 """Operands that say where on chip a tile is."""
 _ON_CHIP = frozenset((TileRef, int, bool, float, type(None)))
@@ -344,7 +347,22 @@ class Paths(Scalars):
     ) -> Limit:
         others = {s: value for s, value in given.items() if not isinstance(value, Form)}
         breaks = self._breaker(core, inst, others, is_of_run=any(f.own for f in forms.values()))
-        return Limit(inst, forms, breaks, len(self.noted.decisions), others)
+        guards = self._guards(inst) if any(f.is_of_round for f in forms.values()) else ()
+        return Limit(inst, forms, breaks, len(self.noted.decisions), others, guards)
+
+    def _guards(self, inst: Inst) -> Sequence[Decision]:
+        """What the present rounds decided of the branches around an instruction: in others these
+        may go another way, and then it is not reached."""
+        around = inst.op.around() if inst.op is not None else ()
+        branches = {op for op in around if op.parent is not None and not op.traits & _REPEATED}
+        found: dict[Operation, Decision] = {}
+        for decision in reversed(self.noted.decisions) if branches else ():
+            op = decision.inst.op
+            if op in branches and isinstance(decision.outcome, bool):
+                found.setdefault(op, decision)
+            if len(found) == len(branches):
+                break
+        return [d for d in found.values() if d.form.is_of_round]
 
     def _is_certain(self, limit: Limit) -> bool:
         """True if the values that it depends on occur in each launch: index 0, and others below

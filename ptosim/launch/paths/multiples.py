@@ -81,12 +81,8 @@ class Bounds:
         """Those that occur: what is assumed of others may leave some out."""
 
     def are_met(self, step: int) -> bool:
-        """Return if no multiple of a number breaks one, and some meet one."""
-        first = (
-            met for bound in self._bounds for t in (1, 2, 3) for n in self._launches[:1]
-            for met in bound.asked(t * step, n)
-        )  # fmt: skip
-        if not is_allowed(self._moved, 3 * step) or not any(first):
+        """Return if no multiple of a number breaks one."""
+        if not is_allowed(self._moved, 3 * step):
             return False
         values = [v for t in (0, *_TIMES) if is_allowed(self._moved, v := t * step)]
         return not any(self._is_broken(v, n) for v in values for n in self._launches)

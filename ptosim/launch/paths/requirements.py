@@ -265,6 +265,12 @@ def _context(limit: Limit, run: PathRun) -> list[Decision]:
     ]  # fmt: skip
 
 
+def _course(limit: Limit, run: PathRun) -> Course:
+    """The decisions before a bound, without those that are asked with it of its round."""
+    guards = {d.inst.pc for d in limit.guards}
+    return Course([d for d in _context(limit, run) if d.inst.pc not in guards])
+
+
 def required_by(
     entry: str, limit: Limit, run: PathRun, space: Space, known: Planes | None = None
 ) -> Iterator[Requirement]:
@@ -285,7 +291,7 @@ def required_by(
 
 def _met(limit: Limit, run: PathRun, space: Space) -> Met:
     """Return what says if a bound of a run is met with other values of its symbols."""
-    context = Course(_context(limit, run))
+    context = _course(limit, run)
     symbols = sorted(limit.symbols, key=lambda s: s.name)
     base = run.assumed
     has_gaps = space.facts is not None and any(fact.has_gaps for fact in space.facts.facts)
@@ -301,7 +307,7 @@ def _met(limit: Limit, run: PathRun, space: Space) -> Met:
         assignment = space.fits({**base, **tried}, steps=not has_gaps)
         if assignment is None or not tried.items() <= assignment.items():
             return None  # does not occur: an index beyond its count
-        return limit.is_met(assignment) if context.holds(assignment) else None
+        return limit.is_met(assignment, is_guarded=True) if context.holds(assignment) else None
 
     return met
 
@@ -309,7 +315,7 @@ def _met(limit: Limit, run: PathRun, space: Space) -> Met:
 def _asks(limit: Limit, run: PathRun, space: Space, known: Iterable[Requirement]) -> bool:
     """True if numbers break a bound, and nothing that is known to be required."""
     base = run.assumed
-    context = Course(_context(limit, run))
+    context = _course(limit, run)
     for symbol, value in product(sorted(limit.symbols, key=lambda s: s.name), _PROBES[:-4]):
         if not is_allowed(symbol, value):
             continue
@@ -318,7 +324,7 @@ def _asks(limit: Limit, run: PathRun, space: Space, known: Iterable[Requirement]
             continue
         values = {s.name: tried[s] for s in limit.symbols if s in tried}  # of others it is not
         is_known = any(made.holds(values) is False for made in known)
-        if not is_known and limit.is_met(tried) is False:
+        if not is_known and limit.is_met(tried, is_guarded=True) is False:
             return True
     return False
 

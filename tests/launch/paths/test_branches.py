@@ -11,10 +11,12 @@ from ptosim.launch.paths import solve
 from tests.launch.paths.kernels import (
     LOAD,
     ORDERED,
+    PART,
     RACE,
     SET,
     STORE,
     TILE,
+    VIEW,
     WAIT,
     WORD,
     inside,
@@ -79,6 +81,32 @@ def test_a_decision_may_need_an_earlier_one_turned():
     assert race.witness is not None
     assert race.witness["n"] > 100
     assert race.witness["m"] == 3
+
+
+def test_what_is_left_over_after_whole_tiles_is_a_path():
+    """No first round takes fewer than 16 rows on a way to a later one: the branch turns in that
+    round alone, and the windows of whole tiles, which it leaves out there, do not keep from it."""
+    rows = VIEW.replace("16x64", "?x64")
+    text = kernel(
+        f"""%v = pto.make_tensor_view %x, shape = [%n, %c64], strides = [%c64, %c1] : {rows}
+scf.for %row = %c0 to %n step %c16 {{
+%end = arith.addi %row, %c16 : index
+%whole = arith.cmpi sle, %end, %n : index
+scf.if %whole {{
+%w = pto.partition_view %v, offsets = [%row, %c0], sizes = [%c16, %c64] : {rows} -> {PART}
+pto.tload ins(%w : {PART}) outs(%t : {TILE})
+}} else {{
+%later = arith.cmpi sgt, %row, %c0 : index
+scf.if %later {{
+{RACE}
+}}
+}}
+}}"""
+    )
+    (race,) = [d for d in found(text) if d.code == "PTO5201"]
+    assert race.witness == {"n": 17}
+    (cover,) = ptosim.check(text, sync="manual").coverage
+    assert cover["open"] == []
 
 
 def test_a_branch_on_data_is_a_warning_that_names_what_is_assumed():
