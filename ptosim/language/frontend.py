@@ -259,12 +259,17 @@ _NOT_OF_CPP = frozenset((OLD_SPELLING_READ, "PTO0012", "PTO5010"))
 
 def _as_the_headers_see_it(sink: Sink) -> None:
     """What only the assembler forbids is a warning for C++; a name of the library is no old
-    spelling."""
+    spelling; what to do is said in C++."""
+    from ptosim.language.cpp.forms import table
+
+    said = table()["said"]
     found = list(sink)
     sink.cut(0)
     for d in found:
         if d.code in _NOT_OF_CPP:
             continue
+        if d.code in said:
+            d = replace(d, message=said[d.code][0], help=said[d.code][1])
         allowed = d.code in _HEADERS_ALLOW and d.context.get("needs") != "int"
         if d.is_error and (allowed or "tmp" in d.message):
             note = f"rule {d.code} of the assembler"

@@ -517,6 +517,18 @@ def _required(report: _File) -> str:
     return quiet_requirements(report.verdict.requirements, [d.message for d in report.shown])
 
 
+def _for_the_host(report: _File, options: argparse.Namespace) -> str:
+    """Say which code of a C++ file is for the host: it is not executed."""
+    if not report.source.is_cpp:
+        return ""
+    from ptosim.language.cpp.reader import unexecuted
+
+    arch = machine(report.verdict.choices.target).architecture
+    found = unexecuted(report.source, arch, launching.defines(options.define))
+    told = ", ".join(f"`{word}` (line {line})" for word, line in found)
+    return f"  for the host, not executed: {told}\n" if found else ""
+
+
 def _fields(report: _File, options: argparse.Namespace) -> dict[str, object]:
     made = report.verdict.choices
     return {
@@ -557,7 +569,7 @@ def _line(
     line = first_line([f"ptosim {__version__}", str(fields["file"]), *choices], width)
     because = report.verdict.choices.because
     line += f"\n{because}" if because else ""
-    more = _required(report) if options.verbose else ""
+    more = _required(report) + _for_the_host(report, options) if options.verbose else ""
     told = fields["dry_run"] and not report.verdict.is_open  # else a note says it
     return Verbatim(line + (f"\n  dry run {fields['dry_run']}\n" if told else "\n") + more)
 

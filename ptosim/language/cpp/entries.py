@@ -8,7 +8,15 @@ from typing import Any
 from ptosim.ground.errors import UsageError
 from ptosim.ground.records import dataclass
 from ptosim.ground.source import Source
-from ptosim.language.cpp.declared import Declared, Overloads, field_of, name_node, named, text
+from ptosim.language.cpp.declared import (
+    Declared,
+    Overloads,
+    field_of,
+    identifiers,
+    name_node,
+    named,
+    text,
+)
 from ptosim.language.cpp.kinds import SCALARS, Num, Pointer, Scalar, StructType
 from ptosim.language.cpp.preprocess import expand
 from ptosim.language.cpp.state import CppError, Scope
@@ -164,6 +172,42 @@ def argument_of(follower: Any, param: Any, names: list[str], function: Declared)
     made = follower.from_memory(f"%{word}", type_)
     follower.argument_values[made.name or ""] = word
     return made
+
+
+def host_code(file: Any) -> list[tuple[str, int]]:
+    """Return what is not executed, with its place in the file: functions that no kernel, helper of
+    one or launch wrapper is, and the statements of a wrapper that launch nothing."""
+    collected = file.collector.functions
+    bodies = {f: field_of(f.node, "body").string for f in collected}
+    listed = {i.name.partition("<")[0].strip() for i in file.collector.instantiations}
+    device = {f for f in collected if f.name in listed or f.is_kernel or _is_marked(f, file)}
+    device.update(f for f in collected if launches(f))
+    device = device or {f for f in collected if "TLOAD" in bodies[f]}
+    waiting = list(device)
+    while waiting:
+        words = set(re.findall(r"\w+", bodies[waiting.pop()]))
+        called = [f for f in collected if f.name in words and f not in device and f.name != "main"]
+        device.update(called)
+        waiting += called
+    found = [(f.name, f.node) for f in collected if f not in device]
+    names = {f.name for f in collected}
+    for wrapper in filter(launches, collected):
+        for part in named(field_of(wrapper.node, "body")):
+            words = set(identifiers(part))
+            if part.type == "expression_statement" and not words & (names | {"__launch__"}):
+                found.append((" ".join(part.string.split())[:40], part))
+    return sorted(((word, file.expanded.place(node.start_byte)) for word, node in found),
+                  key=lambda one: one[1])  # fmt: skip
+
+
+def _is_marked(function: Declared, file: Any) -> bool:
+    """Is a function one of the device: `AICORE`, which expansion takes out?"""
+    start, body = function.node.start_byte, field_of(function.node, "body").start_byte
+    first = file.expanded.text.rfind("\n", 0, start) + 1
+    places = file.expanded.place(first), file.expanded.place(body)
+    return (
+        re.search(r"aicore", file.expanded.source.text[slice(*places)], re.IGNORECASE) is not None
+    )
 
 
 # -- names, for editors ----------------------------------------------------------------------------

@@ -292,15 +292,27 @@ class Objects(Expressions):
         pointer = Num(Pointer(type_.dtype), 0)
         rest = list(args)
         if rest and isinstance(rest[0], Num):
-            pointer = self.cast(rest.pop(0), Pointer(type_.dtype), node)
-        shape = self._dims_of(Dims("Shape", type_.shape), rest, node)
-        stride = self._dims_of(Dims("Stride", type_.stride), rest, node)
-        cells = [[self.cell(n) for n in group] for group in (shape, stride)]
+            pointer = self._pointer(rest.pop(0), type_, node)
+        dims = Dims("Shape", type_.shape), Dims("Stride", type_.stride)
+        for i, (type_of, part) in enumerate(zip(dims, rest, strict=False)):
+            rest[i] = self.constructed(type_of, part, node) if isinstance(part, list) else part
+        cells = [[self.cell(n) for n in self._dims_of(type_of, rest)] for type_of in dims]
         return Global(
             type_, self.cell(pointer), cells[0], cells[1], self.cell(None, soft=True), label
         )
 
-    def _dims_of(self, type_: Dims, given: list[Any], node: Any) -> list[Num]:
+    def _pointer(self, value: Num, type_: GlobalType, node: Any) -> Num:
+        """Return the pointer of a global tensor: one to other elements needs a cast; what a pointer
+        to bytes is for, the reader does not ask."""
+        own, other = type_.dtype, getattr(value.type, "to", None)
+        if isinstance(other, Scalar) and other.kind != "void" and other.ir not in ("i8", "ui8"):
+            mixed = {own.kind, other.kind} == {"int", "float"}
+            if mixed or own.size != other.size:
+                why = f"the pointer is to {other.name}, the global tensor has {own.name}"
+                raise CppError(node, why, f"cast it: `(__gm__ {own.name} *)p`")
+        return self.cast(value, Pointer(own), node)
+
+    def _dims_of(self, type_: Dims, given: list[Any]) -> list[Num]:
         found = next(
             (g for g in given if isinstance(g, DimsValue) and g.type.kind == type_.kind), None
         )
@@ -335,9 +347,8 @@ class Objects(Expressions):
             return kept
         pointer = self.read(g.pointer, node, "the pointer")
         if pointer.is_known or pointer.type.in_tile:
-            raise CppError(
-                node, f"`{g.label or 'the global tensor'}` has no pointer to global memory"
-            )
+            why = f"`{g.label or 'the global tensor'}` has no pointer to global memory"
+            raise CppError(node, why, "give it one as it is declared, or by TASSIGN")
         sizes = [self.read(c, node) for c in g.sizes]
         strides = [self.read(c, node) for c in g.strides]
         type_ = g.type
@@ -389,7 +400,7 @@ class Objects(Expressions):
 
     def repoint(self, g: Global, pointer: Num, node: Any) -> None:
         """`TASSIGN(global, pointer)`."""
-        g.pointer.set(self.cast(pointer, Pointer(g.type.dtype), node))
+        g.pointer.set(self._pointer(pointer, g.type, node))
         g.view.set(None)
 
     def assigned(self, target: Any, value: Any, node: Any) -> None:

@@ -27,6 +27,7 @@ from ptosim.language.cpp.entries import (
     chosen,
     entries_of,
     found_entry,
+    host_code,
     launches,
 )
 from ptosim.language.cpp.forms import row_of
@@ -95,6 +96,18 @@ def entries(source: Source, arch: str) -> list[str]:
         return entries_of(_File(source, arch, core))
     except (CppError, RecursionError):
         return []
+
+
+def unexecuted(
+    source: Source, arch: str, defines: Mapping[str, str] | None = None
+) -> list[tuple[str, int]]:
+    """Return code for the host with its lines; none where the file cannot be read."""
+    core = "vector" if asks_core(source) else None
+    try:
+        found = host_code(_File(source, arch, core, defines))
+    except (CppError, RecursionError):
+        return []
+    return [(word, source.line_column(at)[0]) for word, at in found]
 
 
 def several(source: Source, arch: str, defines: Mapping[str, str] | None = None) -> list[str]:

@@ -153,6 +153,7 @@ _REFUSED = {
     "std::vector<int> v;": "PTO8010",
     "MicroAPI::RegTensor<float> r;": "PTO8010",
     "int* p = (int*)malloc(16);": "PTO8010",
+    "set_atomic_add();": "PTO8010",
     "TADDS(b, a, (float)sizeof(a));": "PTO8010",
     "TAND(b, a, a);": "PTO2013",  # no header has bits of floats
     "NotGiven<float>::Run(x);": "PTO0030",
@@ -165,6 +166,9 @@ _REFUSED = {
     "for (int i = 0; i < 2; ++) TMOV(b, a);": "PTO0030",
     "while (true) { constexpr int i = 0; }": "PTO0030",
     # Arguments that a header does not take are the writer's, not the reader's.
+    "GlobalTensor<half, Shape<1, 1, 1, 8, 64>, Stride<1, 1, 1, 64, 1>> g(x);": "PTO0030",
+    "__gm__ half *h = (__gm__ half *)x; TASSIGN(gx, h);": "PTO0030",
+    "T c; TADDS(c, a, 1.0f);": "PTO3011",
     "TSUBVIEW(a, b, 3);": "PTO0030",
     "TRESHAPE(b, 1.0f);": "PTO0030",
     "pipe_barrier(3);": "PTO0030",
@@ -196,6 +200,26 @@ def test_what_is_not_read_is_refused_where_it_is_written(body: str) -> None:
     assert first.code == _REFUSED[body]
     assert first.span is not None
     assert first.span.line == 9
+
+
+@pytest.mark.parametrize(
+    ("body", "message", "cure"),
+    [
+        ("int* p = (int*)malloc(16);", "`malloc` is not read: kernels have no heap", "an array"),
+        ("TSUBVIEW(a, b, 3);", "does not take these arguments: tile, tile, number",
+         "`TSUBVIEW(dst, src, row, col)`"),
+        ("T c; TADDS(c, a, 1.0f);", "this tile has no address", "`TASSIGN(tile, address);`"),
+        ("G g; TLOAD(a, g);", "`g` has no pointer to global memory", "by TASSIGN"),
+        ("G gs[2] = {gx, gy}; TLOAD(a, gs[n % 2]);", "which element is meant depends on values of "
+         "the run", "once in each branch of an `if`"),
+    ],
+)  # fmt: skip
+def test_a_refusal_says_what_to_write_in_cpp(body: str, message: str, cure: str) -> None:
+    with pytest.raises(ProgramError) as caught:
+        ptosim.load(_kernel(body), target="a5", filename="k.cpp")
+    first = caught.value.diagnostics[0]
+    assert message in first.message
+    assert cure in (first.help or "")
 
 
 @pytest.mark.slow

@@ -230,6 +230,21 @@ def test_a_folder_is_checked_with_every_entry_of_its_kernels(
     assert "k<float, 64> at line" not in said
 
 
+def test_code_for_the_host_is_named_when_more_is_asked(tmp_path: Path, capsys) -> None:
+    """It is skipped; a helper of a kernel and a launch wrapper are none."""
+    from ptosim.shell.main import main
+
+    host = 'void go(float *a, float *o, void *s) {\n  std::cout << "go";\n  k<float, 64><<<1, nullptr, s>>>'
+    text = f"{_TEXT}{host}(a, o);\n}}\nint main() {{ aclInit(nullptr); go(nullptr, nullptr, nullptr); }}\n"
+    (tmp_path / "k.cpp").write_text(text)
+    asked = ["check", str(tmp_path / "k.cpp"), "--target", "a5", "--entry", "go"]
+    assert main(asked) == 0
+    assert "for the host" not in capsys.readouterr().out
+    assert main([*asked, "-v"]) == 0
+    said = 'for the host, not executed: `std::cout << "go";` (line 22), `main` (line 25)\n'
+    assert said in capsys.readouterr().out
+
+
 def test_what_a_check_said_is_not_kept_where_a_header_is_beside(
     tmp_path: Path, capsys, monkeypatch: pytest.MonkeyPatch
 ) -> None:
