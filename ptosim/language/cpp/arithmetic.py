@@ -25,11 +25,12 @@ from ptosim.language.cpp.kinds import (
     Scalar,
     bits_of,
     from_bits,
+    is_null,
     number,
     wrap,
 )
 from ptosim.language.cpp.library import is_numeric
-from ptosim.language.cpp.state import CppError, State
+from ptosim.language.cpp.state import CppError, NeedsConstant, State
 
 _BYTES = frozenset(SCALARS[n] for n in ("void", "uint8_t", "int8_t"))
 """What a pointer to says nothing about its elements: the first cast of an argument does."""
@@ -362,6 +363,8 @@ class Arithmetic(State):
         """Return `condition ? a : b` of numbers or pointers."""
         if condition.is_known:
             return a if condition.const else b
+        if is_null(a) != is_null(b):
+            raise NeedsConstant(node, "a value of the run decides whether it is a null pointer")
         if isinstance(a.type, Pointer) or isinstance(b.type, Pointer):
             type_ = a.type if isinstance(a.type, Pointer) else b.type
         else:

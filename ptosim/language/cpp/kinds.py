@@ -268,6 +268,12 @@ class Num:
         return self.name is None
 
 
+def is_null(value: Any) -> bool:
+    """Is it a pointer to global memory that points nowhere?"""
+    type_ = getattr(value, "type", None)
+    return isinstance(type_, Pointer) and not type_.in_tile and value.is_known
+
+
 def wrap(value: Any, type_: Scalar) -> Any:
     """Return a known number in a type, by the rules of C: integers wrap, floats are rounded."""
     if type_.kind == "bool":
@@ -327,6 +333,12 @@ class Cell:
     def __init__(self, journal: Journal, value: Any, type_: Any = None, soft: bool = False) -> None:
         self.journal, self.value, self.type, self.soft = journal, value, type_, soft
         self.serial = journal.next_serial()
+
+    @property
+    def is_carried(self) -> bool:
+        """Is it carried through loops? A number is, but no null pointer: the IR has none."""
+        value = self.value
+        return not self.soft and isinstance(value, Num) and not is_null(value)
 
     def set(self, value: Any) -> None:
         """Take another value."""

@@ -311,7 +311,7 @@ class Loops(Statements):
             cell.set(self._open(cell))
 
     def _open(self, cell: Cell) -> Any:
-        if cell.soft or not isinstance(cell.value, Num):
+        if not cell.is_carried:
             return UNKNOWN
         return Num(cell.type or cell.value.type, None, self.fresh())
 
@@ -323,7 +323,7 @@ class Loops(Statements):
         type_ = counted.cell.type
         bounds = [self.typed(self.cast(n, type_, node)).name
                   for n in (counted.first, counted.end, counted.step)]  # fmt: skip
-        hard = [c for c in known if not c.soft and isinstance(c.value, Num)]
+        hard = [c for c in known if c.is_carried]
         starts = [self.typed(self.cast(c.value, c.type or c.value.type, node)) for c in hard]
         self._enter(counted.cell, known)
         counter, entered = counted.cell.value, len(self.journal.entries)
@@ -435,7 +435,7 @@ class Loops(Statements):
         self, node: Any, condition: Any, update: Any, body: Any, known: list[Cell], broke: Cell
     ) -> None:
         self.here(node)
-        hard = [c for c in known if not c.soft and isinstance(c.value, Num)]
+        hard = [c for c in known if c.is_carried]
         for cell in known:
             if cell not in hard:
                 cell.set(UNKNOWN)

@@ -34,6 +34,7 @@ from ptosim.language.cpp.kinds import (
     Pointer,
     Scalar,
     Tile,
+    is_null,
 )
 from ptosim.language.cpp.library import is_numeric
 from ptosim.language.cpp.objects import Objects
@@ -238,7 +239,8 @@ class Statements(Objects):
             if _are_truths(a, b):
                 cell.set(condition if a.const else self._inverse(condition))
                 continue
-            if cell.soft or not isinstance(a, Num) or not isinstance(b, Num):
+            is_pair = isinstance(a, Num) and isinstance(b, Num)
+            if cell.soft or not is_pair or is_null(a) or is_null(b):
                 cell.set(UNKNOWN)
                 continue
             type_ = self._meeting(cell, a, b)

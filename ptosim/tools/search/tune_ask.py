@@ -9,7 +9,7 @@ from typing import Any
 from ptosim.ground.errors import UsageError
 from ptosim.ground.records import replace
 from ptosim.launch.program import LoadedProgram
-from ptosim.launch.sources import described, open_source, source_path, split_part
+from ptosim.launch.sources import KERNELS, described, open_source, source_path, split_part
 from ptosim.tools.api import load
 from ptosim.tools.search.request import Recipe, read_recipe
 from ptosim.tools.search.rewrite import Launch
@@ -54,12 +54,18 @@ def tune(
     program that is wrong."""
     asked = Wish(trials, seconds, seed, sampler, keep, seeds, tolerance, rewrites)
     given = dict(args or {})
+    is_cpp = _is_cpp(source)
     if space is None:
+        if is_cpp:
+            raise UsageError("rewrites are of assembly, and this is C++",
+                             help="change its constants (--const NAME=8,16), or tune what `ptosim "
+                             "fmt --to pto` prints of it")  # fmt: skip
         if callable(source) and not isinstance(source, LoadedProgram):
             raise UsageError("a function makes programs of a space", help="give the space, too")
         program = _loaded(source, target)
         return tune_program(program, _launch(program, given, entry, block_num), asked)
     found, recipe = _read(space)
+    asked = replace(asked, rewrites=asked.rewrites and not is_cpp)
     recipe = _completed(recipe, given, entry, block_num)
     one = None
     if reference is not None:
@@ -81,6 +87,14 @@ def _loaded(source: Any, target: str | None) -> LoadedProgram:
         part = split_part(source)[1]
         source = f"{source_path(source)}{'#' if part else ''}{part}"
     return load(source, target=target)
+
+
+def _is_cpp(source: Any) -> bool:
+    if isinstance(source, LoadedProgram):
+        return source.front.source.is_cpp
+    is_text = isinstance(source, (str, Path)) and source != "-" and not str(source).startswith("@")
+    path = source_path(str(source)) if is_text else None
+    return path is not None and str(path).endswith(tuple(KERNELS))
 
 
 def _launch(program: LoadedProgram, given: dict[str, Any], entry: str | None, blocks: Any) -> Any:

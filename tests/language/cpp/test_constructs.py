@@ -155,6 +155,8 @@ _REFUSED = {
     "int* p = (int*)malloc(16);": "PTO8010",
     "set_atomic_add();": "PTO8010",
     "TADDS(b, a, (float)sizeof(a));": "PTO8010",
+    "auto p = n > 30 ? x : nullptr; if (p) { TADDS(b, a, 1.0f); }": "PTO8010",
+    "__gm__ float *p = nullptr; if (n > 3) p = x; if (p) { TADDS(b, a, 1.0f); }": "PTO8010",
     "TAND(b, a, a);": "PTO2013",  # no header has bits of floats
     "NotGiven<float>::Run(x);": "PTO0030",
     "Tile<TileType::Vec, float, 8, 64, BLayout::ColMajor, 8, 64, SLayout::RowMajor> c;"

@@ -206,6 +206,24 @@ def test_judges_tests_and_sweeps_name_an_entry_of_cpp(tmp_path: Path, capsys) ->
     assert "no `#define M …`" in capsys.readouterr().err
 
 
+def test_tune_changes_constants_of_cpp_and_says_that_rewrites_are_of_assembly(
+    tmp_path: Path, capsys
+) -> None:
+    from ptosim.shell.main import main
+
+    text = _TEXT.replace("<float, 64>", "<float, WIDE>").replace(
+        "#define", "#define WIDE 64\n#define"
+    )
+    (tmp_path / "k.cpp").write_text(text)
+    asked = ["tune", str(tmp_path / "k.cpp"), "--target", "a5", "--seeds", "1"]
+    assert main(asked) == 2
+    assert "rewrites are of assembly, and this is C++" in capsys.readouterr().err
+    assert main([*asked, "--const", "WIDE=64,64"]) == 0
+    said = capsys.readouterr().out
+    assert "reference" in said
+    assert "did not apply" not in said
+
+
 def test_a_folder_is_checked_with_every_entry_of_its_kernels(
     tmp_path: Path, capsys, monkeypatch: pytest.MonkeyPatch
 ) -> None:
