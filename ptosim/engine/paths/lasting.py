@@ -92,8 +92,9 @@ class LastingRounds:
         who = agent if one.is_write else one.noted.reader
         if who == own and access.inst is later.inst:
             return True
-        if who == own and other.noted.agent.in_order:
-            return not (other.noted.agent.swaps and one.is_write and other.is_write)
+        passes = other.noted.agent.swaps and one.is_write and other.is_write
+        if who == own and other.noted.agent.in_order and not passes:
+            return True
         return other.clock.get(who, 0) >= count or bool(
             self._inserted and self._inserted.orders(access, later, other.print_, one.print_.span)
         )

@@ -103,13 +103,26 @@ class Loop:
 
     def __post_init__(self) -> None:
         every = sorted(self.test.form.symbols, key=lambda s: (_ORDER.get(s.kind, 0), s.name))
-        self.symbol = next(filter(self._grows_with, every), every[0])
+        bases = self.base, self.raised(self.base, _LARGE)  # the lesser of two numbers
+        growing = (s for base in bases for s in every if self._grows_with(s, base))
+        self.symbol = next(growing, every[0])
 
-    def _grows_with(self, symbol: Symbol) -> bool:
+    def _grows_with(self, symbol: Symbol, base: Assignment) -> bool:
         now = self.base.get(symbol, symbol.default)
         most = [v for v in (now + 16, 16 * now, _LARGE) if now < v <= symbol.high]
-        trips = self.trips(self.base)
-        return any(self.trips({**self.base, symbol: value}) > trips for value in most)
+        trips = self.trips({**base, symbol: now})
+        return any(self.trips({**base, symbol: value}) > trips for value in most)
+
+    def raised(self, base: Assignment, least: int, but: Symbol | None = None) -> Assignment:
+        """Return values with what the caller gives so large that it does not end the loop first."""
+        others = [s for s in self.test.form.symbols - {but} if s.kind not in _ORDER]
+        return {**base, **{s: min(max(base.get(s, s.default), least), s.high) for s in others}}
+
+    @property
+    def step(self) -> int:
+        """What a round adds to its variable, in the run that came to it."""
+        (round_, _) = self.test.form.sources  # type: ignore[attr-defined]
+        return max(1, int(_now(round_.step)))
 
     def trips(self, assignment: Assignment) -> int:
         """How many rounds it makes under an assignment; -1 where that cannot be said."""
@@ -479,9 +492,8 @@ class _Proof:
 
     def _raised(self, loop: Loop, base: Assignment, rounds: int) -> Assignment:
         """The same with what else the caller gives so large that it does not end a loop first."""
-        others = [s for s in loop.test.form.symbols - {loop.symbol} if s.kind not in _ORDER]
-        large = {s: min(max(base.get(s, s.default), _FEW * rounds), s.high) for s in others}
-        return self.explored.space.fits({**base, **large}) or base
+        large = loop.raised(base, _FEW * rounds * loop.step, loop.symbol)
+        return self.explored.space.fits(large) or base
 
     def _followed_too(self, way: _Way, assignment: Assignment, shown: Shown) -> PathRun:
         """Follow the same with forms: of what is compared in these rounds, too."""
