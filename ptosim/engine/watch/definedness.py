@@ -177,14 +177,14 @@ def taint(
 ) -> None:
     """Say of what an operation wrote that it has no value where its sources have none."""
     found = [s for s in sources if s is not None and s.size == written.bytes]
-    parts = written.parts
     if keeps_order(op) and len(found) == len(sources):
-        chosen = _places(written)[np.logical_or.reduce(found)]
-        runs = runs_of(chosen, 1) if len(chosen) else ()
-        parts = runs if len(runs) < MAX_RUNS else parts
-    if parts:
-        for atom in Footprint(written.shadow, parts, written.name, None).atoms():
-            atom.defined, atom.trail = TAINTED, trail._replace(stamp=atom.write[2])
+        without = np.logical_or.reduce(found)
+        if not without.all():
+            runs = runs_of(_places(written)[without], 1) if without.any() else ()
+            parts = runs if len(runs) < MAX_RUNS else written.parts
+            written = Footprint(written.shadow, parts, written.name, None)
+    for atom in written.atoms():
+        atom.defined, atom.trail = TAINTED, trail._replace(stamp=atom.write[2])
 
 
 def _places(print_: Footprint) -> np.ndarray:

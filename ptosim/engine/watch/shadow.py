@@ -119,22 +119,21 @@ class Shadow:
         of_units = view.ravel()
         if len(self.atoms) == 1:
             return [self._all(view, 0)]
-        edges = np.flatnonzero(of_units[1:] != of_units[:-1])
+        edges = (of_units[1:] != of_units[:-1]).nonzero()[0]
         if not edges.size:
             return [self._all(view, int(of_units[0]))]
         firsts, ends = np.zeros((2, edges.size + 1), np.int64)  # of runs of one atom
         firsts[1:] = edges + 1
         ends[:-1], ends[-1] = firsts[1:], of_units.size
-        sizes = ends - firsts
-        labels, which = np.unique(of_units[firsts], return_inverse=True)
-        counts = np.bincount(which, sizes)  # exact: far below 2^53
-        before = len(self.atoms)
+        sizes, before = ends - firsts, len(self.atoms)
+        of_runs = of_units[firsts]
+        labels, which, counts = _counted(of_runs, sizes, before)
         pairs = zip(labels.tolist(), counts.tolist(), strict=True)
         found = [self._whole(label, int(count)) for label, count in pairs]
         if len(self.atoms) == before:
             return found
         made = np.array([atom.label for atom in found], np.int32)[which]
-        moved = np.flatnonzero(made != of_units[firsts])
+        moved = (made != of_runs).nonzero()[0]
         if view.flags.c_contiguous and len(moved) <= _FEW:
             for run in moved.tolist():
                 of_units[firsts[run] : ends[run]] = made[run]
@@ -215,6 +214,22 @@ class Shadow:
         """Return the first byte of an atom and the one after its last."""
         places = np.flatnonzero(self.labels == atom.label)
         return int(places[0]) * self.unit, min((int(places[-1]) + 1) * self.unit, self.bytes)
+
+
+def _counted(
+    of_runs: np.ndarray, sizes: np.ndarray, most: int
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return which labels runs of units have, which of these each has, and the units of each:
+    labels are below `most`. Many runs are not sorted, which took most of the time where a window
+    has a run for each element."""
+    if most > len(of_runs):
+        labels, which = np.unique(of_runs, return_inverse=True)
+        return labels, which, np.bincount(which, sizes)  # exact: far below 2^53
+    counts = np.bincount(of_runs, sizes, most)
+    labels = counts.nonzero()[0]
+    order = np.zeros(most, np.intp)
+    order[labels] = np.arange(len(labels))
+    return labels, order[of_runs], counts[labels]
 
 
 class WideShadow(Shadow):

@@ -184,6 +184,7 @@ class _Proof:
         self.requirements = [r for r in requirements if not r.when]
         self.bodies = [inst.op for inst in heads.values() if inst.op is not None]
         self.known = {d.inst.pc for run in explored.runs for d in run.noted.decisions}
+        self.known |= explored.limits.keys()
         self.left, self.instructions = MOST_RUNS, MOST_INSTRUCTIONS
         self.repairs = _REPAIRS
         self.alike: dict[int, set[Any]] = {}
@@ -319,6 +320,10 @@ class _Proof:
         if run.outcome is not None and run.outcome.is_open:
             raise self._unproven(str(run.outcome))
         self.explored.runs.append(run)
+        for limit in run.noted.limits.values():  # of which no other values were asked
+            if limit.inst.pc not in self.known:
+                line = line_of(self.front, limit.inst)
+                raise self._unproven(f"line {line} is checked in later rounds only")
 
     # -- loops that are short ----------------------------------------------------------------------
 
@@ -359,10 +364,14 @@ class _Proof:
         """Raise Unproven for a loop in whose rounds data decide that are read there (some rounds
         more are followed once), and for one in which the number of the round decides, or is a place
         in a branch that its distance from the last one decides: a round far on may be the
-        only one that is wrong."""
+        only one that is wrong. What the number of the round decides by itself (`i mod 2`) is
+        compared where rounds are."""
         program = self.explored.kept[0].engine.program
         ending = {loop.symbol for loop in way.loops}
-        decided = [d for d in way.run.noted.decisions if d.form.symbols & ending and not is_loop(d)]
+        decided = [
+            d for d in way.run.noted.decisions
+            if d.form.own and d.form.symbols & ending and not is_loop(d)
+        ]  # fmt: skip
         branches = [d.inst.op for d in decided if self._is_inside(d.inst)]
         for loop in way.loops:
             seldom = moving_seldom(program, loop.inst, branches)

@@ -84,6 +84,20 @@ def test_bytes_are_one_atom_that_the_same_accesses_reached(seed: int) -> None:
     assert len(np.unique(pairs[0])) == len(np.unique(pairs[1])) == pairs.shape[1]
 
 
+@pytest.mark.parametrize("most", [4, 400])
+def test_units_are_counted_by_atom_with_and_without_sorting(most: int) -> None:
+    """As many runs as atoms, or fewer: which atoms, which of these each run has, units of each."""
+    rng = np.random.default_rng(most)
+    of_runs = rng.integers(0, 4, 50).astype(np.int32)
+    sizes = rng.integers(1, 9, 50)
+    labels, which, counts = shadow._counted(of_runs, sizes, most)
+    expected: dict[int, int] = {}
+    for label, size in zip(of_runs.tolist(), sizes.tolist(), strict=True):
+        expected[label] = expected.get(label, 0) + size
+    assert dict(zip(labels.tolist(), counts.tolist(), strict=True)) == expected
+    assert labels[which].tolist() == of_runs.tolist()
+
+
 def test_only_what_is_touched_has_a_map():
     wide = WideShadow("x", 1 << 40, DEFINED)
     (atom,) = wide.resolve((Strided((1 << 39) + 64, 32),))
