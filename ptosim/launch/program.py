@@ -5,10 +5,12 @@ from __future__ import annotations
 import operator
 from collections.abc import Mapping, Sequence
 from functools import partial
+from numbers import Real
 from typing import TYPE_CHECKING, Any, Self
 
 from ptosim.ground.diagnostics.model import Diagnostic, Trap, rejected
 from ptosim.ground.errors import UnsizedError, UsageError
+from ptosim.ground.ir.program import COMPUTED
 from ptosim.ground.isa.dates import Profile, make_profile
 from ptosim.ground.isa.targets import TargetName
 from ptosim.ground.limits import Limits, within
@@ -301,11 +303,29 @@ class LoadedProgram(Shown):
         """Return how many blocks are launched where nobody says it: as many as the launch of a
         C++ file asks for, else one."""
         asked = self.front.resolved.blocks
+        if asked == COMPUTED:
+            return self._computed(args)
         if isinstance(asked, str):
             given = args.get(asked) if isinstance(args, Mapping) else None
             given = self.front.resolved.defaults.get(asked) if given is None else given
             asked = None if given is None else _whole(asked, given)
         return 1 if asked is None else asked
+
+    def _computed(self, args: Args) -> int:
+        """Return how many blocks a launch wrapper in C++ asks for, which computes it. Raises
+        UsageError where the scalars do not say it."""
+        from ptosim.language.cpp.reader import launched_blocks
+
+        front = self.front
+        known = {**front.resolved.defaults, **(args if isinstance(args, Mapping) else {})}
+        scalars = {n: v for n, v in known.items() if isinstance(v, Real)}
+        simulator = {"__CPU_SIM": "1"} if self.profile.name == "cpu" else {}
+        macros = {**simulator, **(front.defines or {})}
+        found = launched_blocks(front.source, front.target, front.entry, macros, scalars)
+        if found is None:
+            cure = "give --block-num N, or the numbers that say it: --arg n=3"
+            raise UsageError("the launch wrapper computes its number of blocks", help=cure)
+        return found
 
     def _launched(
         self, entry: str, args: Args, options: RunOptions, observers: Sequence[Any]

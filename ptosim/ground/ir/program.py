@@ -122,6 +122,10 @@ class Settings:
         }
 
 
+COMPUTED = "<<<>>>"
+"""In the place of a number of blocks: a launch wrapper in C++ computes it."""
+
+
 @dataclass(slots=True, eq=False)
 class ResolvedModule:
     """A module with its names bound, for one target (an architecture and a chip of it) and date."""

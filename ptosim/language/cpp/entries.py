@@ -17,7 +17,7 @@ from ptosim.language.cpp.declared import (
     named,
     text,
 )
-from ptosim.language.cpp.kinds import SCALARS, Num, Pointer, Scalar, StructType
+from ptosim.language.cpp.kinds import SCALARS, Num, Pointer, Scalar, StructType, wrap
 from ptosim.language.cpp.preprocess import expand
 from ptosim.language.cpp.state import CppError, Scope
 from ptosim.language.cpp.tree import parsed
@@ -169,6 +169,8 @@ def argument_of(follower: Any, param: Any, names: list[str], function: Declared)
     if default is not None:
         value = follower.cast(follower.num(follower.ev(default), default), type_, default)
         follower.defaults[word] = follower.known(value, default, "a default argument")
+    if word in (follower.scalars or ()):
+        return follower.cast(Num(type_, wrap(follower.scalars[word], type_)), type_, param)
     made = follower.from_memory(f"%{word}", type_)
     follower.argument_values[made.name or ""] = word
     return made

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from ptosim.ground.isa.schema import OpDef, OperandDef
@@ -448,9 +449,32 @@ class Instructions(Sync):
 
     def i___launch__(self, args: list[Any], targs: list[Any], node: Any, word: str) -> None:
         """The words of `<<<…>>>`: the number of blocks, and two words to ignore."""
-        self.launched = self.num(args[0], node)
+        found = self.num(args[0], node)
+        if self.scalars is not None:
+            raise Launched(found.const or None)
+        if found.is_known and not found.const:  # a function of the host says it
+            found = Num(LONG, None, "")
+        if self.has_launched.value.const is True:
+            why, cure = "the wrapper launches several kernels in a row", "name one of them"
+            raise refused(node, "<<<…>>>", why, f"{cure}; a list of launches is a chain")
+        if self.launched is not None and self.launched != found:
+            why = "the wrapper launches its kernels with several numbers of blocks"
+            raise refused(node, "<<<…>>>", why, "name the kernel in the place of the wrapper")
+        self.launched = found
+        self.has_launched.set(number(True, BOOL))
 
     launched: Num | None = None
+    scalars: Mapping[str, Any] | None = None
+    """Arguments of the entry that are known, where only the number of blocks is asked."""
+    has_launched: Cell
+
+
+class Launched(Exception):
+    """How many blocks are launched: None where it is not known."""
+
+    def __init__(self, blocks: int | None) -> None:
+        super().__init__()
+        self.blocks = blocks
 
 
 def row_named(name: str, default: Any) -> OpDef:

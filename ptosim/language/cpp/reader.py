@@ -11,6 +11,7 @@ from typing import Any
 from ptosim.ground.diagnostics.model import Sink
 from ptosim.ground.errors import UsageError
 from ptosim.ground.ir.core import Module, Node, Operation, Region, Tok, walk
+from ptosim.ground.ir.program import COMPUTED
 from ptosim.ground.records import dataclass, field
 from ptosim.ground.source import Source, Span
 from ptosim.language.build import Builder
@@ -31,8 +32,8 @@ from ptosim.language.cpp.entries import (
     launches,
 )
 from ptosim.language.cpp.forms import row_of
-from ptosim.language.cpp.instructions import Instructions
-from ptosim.language.cpp.kinds import Cell, Num, StructType
+from ptosim.language.cpp.instructions import Instructions, Launched
+from ptosim.language.cpp.kinds import BOOL, Cell, Num, StructType
 from ptosim.language.cpp.names import MASK
 from ptosim.language.cpp.preprocess import Expanded, asks_core, expand
 from ptosim.language.cpp.state import REFUSED, CppError, Scope
@@ -108,6 +109,25 @@ def unexecuted(
     except (CppError, RecursionError):
         return []
     return [(word, source.line_column(at)[0]) for word, at in found]
+
+
+def launched_blocks(
+    source: Source, arch: str, entry: str | None, defines: Mapping[str, str] | None,
+    scalars: Mapping[str, Any],
+) -> int | None:  # fmt: skip
+    """Return how many blocks a wrapper launches with these arguments, None where they do not say
+    it."""
+    core = "vector" if asks_core(source) else None
+    try:
+        file = _File(source, arch, core, defines)
+        follower = file.follower(0)
+        follower.scalars = scalars
+        _followed(follower, file, chosen(file, entry))
+    except Launched as found:
+        return found.blocks
+    except (CppError, *_UNFORESEEN):
+        return None
+    return None
 
 
 def several(source: Source, arch: str, defines: Mapping[str, str] | None = None) -> list[str]:
@@ -227,7 +247,8 @@ class _File:
         made.file = self
         made.pipe_ids, made.unrolling, made.carried_before, made.rounds = {}, {}, {}, []
         made.argument_values, made.values_of, made.places = {}, {}, {}
-        made.defaults = {}
+        made.defaults, made.scalars = {}, None
+        made.has_launched = made.cell(Num(BOOL, False), BOOL)
         made.prepare()
         return made
 
@@ -431,7 +452,7 @@ def _blocks(part: _Followed) -> int | str | None:
     launched = part.follower.launched
     if launched is None:
         return None
-    return launched.const if launched.is_known else _argument_of(launched, part)
+    return launched.const if launched.is_known else _argument_of(launched, part) or COMPUTED
 
 
 def _argument_of(launched: Num, part: _Followed) -> str | None:

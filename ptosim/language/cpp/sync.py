@@ -453,6 +453,8 @@ class Sync(Operators):
         if isinstance(entry, Global):
             self._become_slot(pipe, entry, "tpop_from", attrs, node)
             return
+        if entry is None:
+            raise CppError(node, "TPOP takes a FIFO and a tile, or a global tensor")
         other = "aiv" if self.core == "cube" else "aic"
         name = self.fresh(entry.label or "tile")
         items: list[Any] = [attrs]

@@ -359,6 +359,46 @@ def test_a_launch_of_no_number_of_blocks_is_refused(blocks: float, why: str) -> 
         program.run({"a": _A, "o": np.zeros_like(_A), "n": blocks})
 
 
+_COUNTED = """#include <pto/pto-inst.hpp>
+__global__ AICORE void k(__gm__ int32_t *y, int n) {
+  y[get_block_idx() * 16] = get_block_num() + n;
+}
+void go(int32_t *y, int n, void *s) { WRAPPER }
+"""
+
+
+@pytest.mark.parametrize(
+    ("wrapper", "blocks"),
+    [
+        ("k<<<n * 2, nullptr, s>>>(y, n);", 6),
+        ("int b = (n + 15) / 2; if (b > 8) b = 8; k<<<b, nullptr, s>>>(y, n);", 8),
+        ("if (n == 4) { k<<<5, nullptr, s>>>(y, n); return; } k<<<5, nullptr, s>>>(y, n);", 5),
+        ("switch (n) { case 3: k<<<2, nullptr, s>>>(y, n); break; default: break; }", 2),
+    ],
+)
+def test_a_wrapper_computes_how_many_blocks_it_launches(wrapper: str, blocks: int) -> None:
+    program = ptosim.load(_COUNTED.replace("WRAPPER", wrapper), target="a5", entry="go")
+    y = program.run({"y": np.zeros(256, np.int32), "n": 3}).outputs["y"][::16]
+    assert y.tolist() == [blocks + 3] * blocks + [0] * (16 - blocks)
+
+
+def test_what_a_wrapper_does_not_say_of_its_blocks_is_told() -> None:
+    """A function of the host says it; several launches are several programs."""
+    args = {"y": np.zeros(256, np.int32), "n": 3}
+    text = _COUNTED.replace("WRAPPER", "k<<<cores(), nullptr, s>>>(y, n);")
+    program = ptosim.load(text, target="a5", entry="go")
+    with pytest.raises(UsageError, match="computes its number of blocks"):
+        program.run(args)
+    assert program.run(args, block_num=2).outputs["y"][16] == 5
+    for wrapper, why in (
+        ("k<<<4, nullptr, s>>>(y, n); k<<<4, nullptr, s>>>(y, n);", "several kernels in a row"),
+        ("if (n > 3) k<<<4, nullptr, s>>>(y, n); else k<<<2, nullptr, s>>>(y, n);",
+         "several numbers of blocks"),
+    ):  # fmt: skip
+        with pytest.raises(UnsupportedError, match=why):
+            ptosim.load(_COUNTED.replace("WRAPPER", wrapper), target="a5", entry="go")
+
+
 def test_a_proof_beside_a_text_says_which_switch_differs(tmp_path: Path) -> None:
     """C++ calls the library, a text of PTO is expanded by the assembler: with one meaning for both,
     a kernel and its printed form are proven."""
