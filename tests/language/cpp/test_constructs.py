@@ -154,6 +154,10 @@ _REFUSED = {
     "MicroAPI::RegTensor<float> r;": "PTO8010",
     "int* p = (int*)malloc(16);": "PTO8010",
     "set_atomic_add();": "PTO8010",
+    "TINTERLEAVE(a, b, a, b);": "PTO3001",  # of A5
+    "copy_gm_to_ubuf_align((__ubuf__ void*)0, x, 0, 1, 8, 0, 0, 0, 0);": "PTO8010",
+    "async_invoke<1>(x);": "PTO8010",
+    "std::unique_ptr<int> p;": "PTO8010",
     "TADDS(b, a, (float)sizeof(a));": "PTO8010",
     "auto p = n > 30 ? x : nullptr; if (p) { TADDS(b, a, 1.0f); }": "PTO8010",
     "__gm__ float *p = nullptr; if (n > 3) p = x; if (p) { TADDS(b, a, 1.0f); }": "PTO8010",
@@ -236,6 +240,13 @@ def test_macros_without_end_are_told(monkeypatch: pytest.MonkeyPatch) -> None:
     ("text", "words"),
     [
         ("AICORE void k(__gm__ *y) { }", "has no kernel"),
+        ("__simd_vf__ void f(__ubuf__ float *p) { p[0] = 1.0f; }\nusing namespace pto;\n"
+         "AICORE void k() { Tile<TileType::Vec, float, 8, 64> t; TASSIGN(t, 0); f(t.data()); }",
+         "a pointer into the memory of the core"),
+        ("__simt_vf__ void f(__gm__ float *p) { p[threadIdx.x] = 1.0f; }\n"
+         "AICORE void k(__gm__ float *y) { f(y); }", r"code of threads \(SIMT\)"),
+        ('#include "mine.hpp"\nAICORE void k(__gm__ float *y) { Mine::go(y); }',
+         "`Mine::go`: nothing of that name is known"),
         ("AICORE void k(__gm__ float *y) { if (y) { y[0] = 1; }", "`}` is missing"),
         ("AICORE void k(__gm__ float *y) { } }\nset_flag(PIPE_V, PIPE_S, EVENT_ID0);",
          "`set_flag` is outside of every function"),

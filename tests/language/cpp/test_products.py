@@ -68,6 +68,8 @@ def _run(target: str, call: str, store: str, rows: int, out: str, element: str) 
         (f"{_TWICE} TMATMUL_ACC(c, a, b);", "2 * (x @ w)"),
         (f"{_TWICE} TMATMUL_ACC(c, c, a, b);", "2 * (x @ w)"),
         ("TMATMUL_BIAS(c, a, b, bias);", "x @ w + v"),
+        ("TMATMUL<AccPhase::Final>(c, a, b);", "x @ w"),
+        ("TEXTRACT(a, mx, 0, 0); PtoSetWaitFlag<PIPE_MTE1, PIPE_M>(); TMATMUL(c, a, b);", "x @ w"),
         ("TGEMV(c, a, b);", "x @ w"),
         ("TGEMV(c, a, b); pipe_barrier(PIPE_M); TGEMV_ACC(c, a, b);", "2 * (x @ w)"),
         ("TGEMV(c, a, b); pipe_barrier(PIPE_M); TGEMV_ACC(c, c, a, b);", "2 * (x @ w)"),
@@ -79,6 +81,39 @@ def test_a_product_and_what_is_added(call: str, want: str, target: str) -> None:
     for element, out in (("half", "float"), ("int8_t", "int32_t")):
         y, x, w, v = _run(target, call, _PLAIN, rows, out, element)
         np.testing.assert_array_equal(y, eval(want, {"x": x, "w": w, "v": v}))
+
+
+@pytest.mark.parametrize("target", ["a2a3", "a5"])
+@pytest.mark.parametrize(
+    ("words", "least"),
+    [
+        ("STPhase::Unspecified", -np.inf),
+        ("AtomicType::AtomicAdd", -np.inf),  # to zeros
+        ("decltype(c), decltype(gy), AtomicType::AtomicAdd", -np.inf),
+        ("STPhase::Unspecified, AtomicType::AtomicNone, ReluPreMode::NormalRelu", 0),
+    ],
+)
+def test_words_of_a_store_are_taken_by_their_kind(words: str, least: float, target: str) -> None:
+    y, x, w, _ = _run(target, "TMATMUL(c, a, b);", f"TSTORE<{words}>(gy, c);", 16, "float", "half")
+    np.testing.assert_array_equal(y, np.maximum(x @ w, least))
+
+
+@pytest.mark.parametrize(
+    ("call", "least"),
+    [
+        ("TMOV(n, c);", -np.inf),
+        ("TEXTRACT(n, c, 0, 0);", -np.inf),
+        ("TINSERT(n, c, 0, 0);", -np.inf),
+        ("TMOV<ReluPreMode::NormalRelu>(n, c);", 0),
+    ],
+)
+def test_a_product_goes_back_to_l1_on_a5(call: str, least: float) -> None:
+    """As half, and is the left one of another product."""
+    back = f"""TMATMUL(c, a, b); PtoSetWaitFlag<PIPE_M, PIPE_FIX>(); Narrow n; TASSIGN(n, 0xA000); {call}
+    PtoSetWaitFlag<PIPE_FIX, PIPE_MTE1>(); PtoSetWaitFlag<PIPE_M, PIPE_MTE1>(); TMOV(a, n);
+    PtoSetWaitFlag<PIPE_MTE1, PIPE_M>(); PtoSetWaitFlag<PIPE_FIX, PIPE_M>(); TMATMUL(c, a, b);"""
+    y, x, w, _ = _run("a5", back, _PLAIN, 16, "half", "half")
+    np.testing.assert_array_equal(y, (np.maximum(x @ w, least) @ w).astype(np.float16))
 
 
 @pytest.mark.parametrize("target", ["a2a3", "a5"])

@@ -30,6 +30,7 @@ _ROW = ">d:float 16 1 " + _COLUMN + "|<s:float 16 64|t:float 16 64"
 _BY_ROW = f">d:float 16 64|<a:float 16 64|<b:float 16 1 {_COLUMN}"
 _BY_COL = ">d:float 16 64|<a:float 16 64|<b:float 1 64"
 _PAD = ">d:{0} 16 64 BLayout::RowMajor, 16, 64, SLayout::NoneBox, 512, {1}|<s:{0} 16 64 60"
+_SIGNS = (("EQ", "=="), ("NE", "!="), ("LT", "<"), ("LE", "<="), ("GT", ">"), ("GE", ">="))
 _MASK = ">d:float 16 64|<a:float 16 64|<b:float 16 64|m:uint8_t 16 32|t:uint8_t 1 64"
 _CASES: list[tuple[str, str, str]] = [
     (_F, "TABS(d, s);", "abs(s)"),
@@ -186,8 +187,86 @@ _CASES: list[tuple[str, str, str]] = [
      "np.stack([a, b], -1).reshape(16, 128)[:, :64]"),
     (f">d:int8_t 16 64|<s:float 16 64|<q:float 16 1 {_COLUMN}|t:float 16 64",
      "TQUANT<QuantType::INT8_SYM>(d, s, q, t);", "s * q"),
+    # Further forms of a row: precisions, scratch, second results, modes, defaults.
+    *((_F, f"T{w}<{w.title()}Algorithm::HIGH_PRECISION>(d, s);", want) for w, want in (
+        ("EXP", "np.exp(s)"), ("LOG", "np.log(s)"), ("SQRT", "np.sqrt(s)"),
+        ("RECIP", "np.float32(1) / s"))),
+    (_F, "TRSQRT<RsqrtAlgorithm::DEFAULT>(d, s);", "1 / np.sqrt(s)"),
+    (_F + "|t:float 1 64", "TRSQRT<RsqrtAlgorithm::HIGH_PRECISION>(d, s, t);", "1 / np.sqrt(s)"),
+    (_F, "TDIVS<DivAlgorithm::HIGH_PRECISION>(d, 2.0f, s);", "np.float32(2) / s"),
+    (_TWO, "TDIV<DivAlgorithm::HIGH_PRECISION>(d, a, b);", "a / b"),
+    (_TWO, "TFMOD<FmodAlgorithm::HIGH_PRECISION>(d, a, b);", "np.fmod(a, b)"),
+    (_TWO + "|t:float 16 64", "TREM<RemAlgorithm::HIGH_PRECISION>(d, a, b, t);", "np.mod(a, b)"),
+    (_TWO + "|t:float 16 64", "TPOW<PowAlgorithm::HIGH_PRECISION>(d, a, b, t);", "a ** b"),
+    (_BY_COL, "TCOLEXPANDDIV<DivAlgorithm::HIGH_PRECISION>(d, a, b);", "a / b"),
+    *((_BY_ROW + "|t:float 16 64", f"TROWEXPAND{word}(d, a, b, t);", want) for word, want in (
+        ("ADD", "a + b"), ("SUB", "a - b"), ("MUL", "a * b"), ("DIV", "a / b"),
+        ("MAX", "np.maximum(a, b)"), ("MIN", "np.minimum(a, b)"), ("EXPDIF", "np.exp(a - b)"))),
+    ("v:float 16 1 " + _COLUMN + "|>d:uint32_t 16 1 " + _COLUMN + "|<s:float 16 64|t:float 16 64",
+     "TROWARGMIN(v, d, s, t);", "s.argmin(1)[:, None]"),
+    ("v:float 1 64|>d:uint32_t 1 64|<s:float 16 64|t:float 16 64", "TCOLARGMAX(v, d, s, t);",
+     "s.argmax(0)[None]"),
+    (">d:float 1 64|i:uint32_t 1 64|<s:float 16 64|t:float 16 64", "TCOLARGMIN(d, i, s, t);",
+     "s.min(0)[None]"),
+    *((_MASK, f"TCMP(m, a, b, CmpMode::{word}); pipe_barrier(PIPE_V); TSEL(d, m, b, a, t);",
+       f"np.where(a {sign} b, b, a)") for word, sign in _SIGNS),
+    *((_MASK, f"TCMPS(m, a, 4.0f, CmpMode::{word}); pipe_barrier(PIPE_V); TSELS(d, m, a, t, 2.0f);",
+       f"np.where(a {sign} 4, a, 2)") for word, sign in _SIGNS),
+    *((">d:int32_t 16 64|<s:float 16 64", f"TMULS(s, s, 0.5f); pipe_barrier(PIPE_V); "
+       f"TCVT(d, s, RoundMode::CAST_{word});", want) for word, want in (
+        ("RINT", "np.rint(s / 2)"), ("FLOOR", "np.floor(s / 2)"), ("CEIL", "np.ceil(s / 2)"),
+        ("TRUNC", "np.trunc(s / 2)"), ("ROUND", "np.floor(s / 2 + 0.5)"),
+        ("NONE", "np.trunc(s / 2)"))),  # the hardware's own towards integers
+    (">d:half 16 64|<s:float 16 64", "TCVT(d, s, RoundMode::CAST_ODD);", "s"),
+    *((">d:int16_t 16 64|<s:float 16 64|t:float 16 64", "TMULS(s, s, 20000.0f); "
+       f"pipe_barrier(PIPE_V); TCVT(d, s, {words});", want) for words, want in (
+        ("RoundMode::CAST_RINT", "(s * 20000).astype(np.int64)"),  # of this pair: what is left
+        ("t, RoundMode::CAST_RINT, SaturationMode::OFF", "(s * 20000).astype(np.int64)"),
+        ("RoundMode::CAST_RINT, SaturationMode::ON", "np.clip(s * 20000, -32768, 32767)"))),
+    (">d:int32_t 1 64|t:int32_t 1 256", "TCI<false>(d, 100, t); pipe_barrier(PIPE_ALL);",
+     "100 + np.arange(64)[None]"),
+    (">d:float 32 32", "TTRI<1>(d, -2);", "np.triu(np.ones((32, 32)), -2)"),
+    (">d:float 1 128|<s:float 1 64|<i:uint32_t 1 64", "TSORT32(d, s, i);", "_sorted(s, i)"),
+    (">d:float 1 256|r:float 1 256|<s:float 1 128|<i:uint32_t 1 128",
+     "TSORT32(r, s, i); pipe_barrier(PIPE_V); TMRGSORT(d, r, 64);", "_sorted(s, i, 128)"),
+    (">d:float 16 64|<s:float 16 64|<i:int32_t 16 64", "TGATHER(d, s, i);", "s.ravel()[i]"),
+    (">d:float 16 32|<s:float 16 64", "TGATHER<MaskPattern::P1010>(d, s);", "s[:, 1::2]"),
+    (">d:float 8 64|<s:float 16 64", "TGATHER<MaskPattern::P0101, GatherAxis::COL>(d, s);",
+     "s[::2]"),
+    (">d:int32_t 16 64|<s:float 16 64|c:uint32_t 1 16|t:int32_t 16 64", "TEXPANDS(d, 0); "
+     "pipe_barrier(PIPE_V); TGATHER<CmpMode::GT>(d, s, 3.0f, c, t, 0); pipe_barrier(PIPE_ALL);",
+     "_packed(s > 3)"),
+    (">d:float 16 64|<s:float 16 32", "TSCATTER<MaskPattern::P1010>(d, s);",
+     "np.stack([0 * s, s], -1).reshape(16, 64)"),
+    (">d:float 16 64|<s:float 8 64", "TSCATTER<MaskPattern::P0101, ScatterAxis::COL>(d, s);",
+     "np.stack([s, 0 * s], 1).reshape(16, 64)"),
+    *((">d:float 16 128|<a:float 16 64|<b:float 16 64|i:int32_t 16 8|o:int32_t 16 8",
+       f"TEXPANDS(i, 256); pipe_barrier(PIPE_V); TCONCAT(d, a, b, {rest});",
+       "np.concatenate([a, b], 1)") for rest in ("i, i", "o, i, i")),
+    ("e:float 16 32|>d:float 16 32|<a:float 16 32|<b:float 16 32", "TDEINTERLEAVE(d, e, b, a);",
+     "np.concatenate([a, b], 1)[:, 1::2]"),  # the second one first
+    (">d:float 16 64|e:float 16 64|<a:float 16 64|<b:float 16 64", "TINTERLEAVE(d, e, b, a);",
+     "np.stack([a, b], -1).reshape(16, 128)[:, 64:]"),
+    (_PAD.format("float", "PadValue::Min"), "TFILLPAD<TFillPadMode::None>(d, s);",
+     "np.pad(s, ((0, 0), (0, 4)), constant_values=-np.inf)"),
+    (f">d:int8_t 16 64|<s:float 16 64|<q:float 16 1 {_COLUMN}",
+     "TQUANT<QuantType::INT8_SYM>(d, s, q);", "s * q"),
+    *((f">d:uint8_t 16 64|<s:float 16 64|<q:float 16 1 {_COLUMN}|<o:float 16 1 {_COLUMN}|"
+       "t:float 16 64", f"TQUANT<QuantType::INT8_ASYM>(d, s, q, {rest}&o);", "s * q + o")
+      for rest in ("", "t, ")),
+    (">d:float 16 64|<s:float 8 32", "TEXPANDS(d, 0.0f); pipe_barrier(PIPE_V); TINSERT(d, s);",
+     "np.pad(s, ((0, 8), (0, 32)))"),
+    (">d:int32_t 16 64|<s:int32_t 16 64", "TABS(d, s);", "abs(s)"),
 ]  # fmt: skip
-_ON_A5 = ("TDEINTERLEAVE", "TCMPS(m", "TROWEXPANDDIV", "TEXTRACT(e", "TINTERLEAVE", "THISTOGRAM")
+_ON_A5 = (
+    "TDEINTERLEAVE",
+    "TCMPS(m",
+    "TROWEXPANDDIV",
+    "TEXTRACT(e",
+    "TINTERLEAVE",
+    "THISTOGRAM",
+    "TPOW<PowAlgorithm::HIGH",
+)
 _BYTES = {"float": 4, "int32_t": 4, "uint32_t": 4, "half": 2, "int16_t": 2, "uint16_t": 2}
 
 
@@ -198,9 +277,18 @@ def _scattered(s: np.ndarray, i: np.ndarray) -> np.ndarray:
     return out
 
 
-def _sorted(s: np.ndarray, i: np.ndarray) -> np.ndarray:
-    """Records of a value and its index, 32 at a time, the largest first."""
-    order = np.argsort(-s.reshape(-1, 32), 1, kind="stable") + 32 * np.arange(s.size // 32)[:, None]
+def _packed(mask: np.ndarray) -> np.ndarray:
+    """The places of each row that hold, one after the other; the rest is 0."""
+    out = np.zeros(mask.shape, np.int32)
+    for r, row in enumerate(mask):
+        places = np.nonzero(row)[0]
+        out[r, : len(places)] = r * mask.shape[1] + places
+    return out
+
+
+def _sorted(s: np.ndarray, i: np.ndarray, n: int = 32) -> np.ndarray:
+    """Records of a value and its index, n at a time, the largest first."""
+    order = np.argsort(-s.reshape(-1, n), 1, kind="stable") + n * np.arange(s.size // n)[:, None]
     records = [s.ravel()[order.ravel()], i.ravel()[order.ravel()].view(np.float32)]
     return np.stack(records, 1).reshape(1, -1)
 
@@ -247,7 +335,7 @@ def test_an_instruction_in_its_cpp_form(tiles: str, call: str, want: str, target
             for n, (way, shape, t) in given.items()}  # fmt: skip
     program = ptosim.load(text, target=target, filename="k.cpp")
     got = program.run(args).outputs["pd"]
-    known = {"np": np, "_scattered": _scattered, "_sorted": _sorted}
+    known = {"np": np, "_scattered": _scattered, "_sorted": _sorted, "_packed": _packed}
     wanted = np.asarray(eval(want, {**known, **{k[1:]: v for k, v in args.items()}}))
     if any(word in want for word in ("exp(", "log(", "sqrt(", "**")):
         np.testing.assert_allclose(got, wanted.astype(got.dtype), rtol=1e-6)
