@@ -16,8 +16,8 @@ from ptosim.views.report import Room
 EVERY = pytest.mark.parametrize("one", lessons(), ids=lambda one: one.name)
 
 
-def test_there_are_fifteen() -> None:
-    assert [one.number for one in lessons()] == list(range(1, 16))
+def test_there_are_sixteen() -> None:
+    assert [one.number for one in lessons()] == list(range(1, 17))
 
 
 @EVERY
@@ -126,8 +126,8 @@ class TestALearner:
         assert "ptosim learn 3" in err
 
     def test_a_lesson_that_there_is_not(self, learn):
-        code, _, err = learn("16")
-        assert (code, "1 to 15" in err) == (2, True)
+        code, _, err = learn("17")
+        assert (code, "1 to 16" in err) == (2, True)
 
     def test_a_broken_file_of_progress(self, learn, tmp_path):
         (tmp_path / "mine").mkdir()

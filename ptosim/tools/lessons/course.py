@@ -238,7 +238,7 @@ def _ran(lesson: Lesson, source: Source, target: str) -> Verdict:
     program = load(source, target=target)
     args = {name: _argument(spec) for name, spec in lesson.check.get("args", {}).items()}
     given = {a.name: args[a.name] for a in program.signature() if a.name in args}
-    blocks = lesson.check.get("block_num", 1)
+    blocks = lesson.check.get("block_num")
     result = program.run(given, block_num=blocks, max_instructions=_LIMIT)
     wrong = [d for d in result.findings if _is_wrong(d, lesson)]
     if wrong:
