@@ -99,7 +99,10 @@ class Bounds:
     def _harmless(self, step: int) -> Iterator[Mapping[str, int]]:
         """The launches, by name, that break nothing with what is no multiple."""
         half, twice = step // 2, 2 * step
-        for value in (1, half, step - 1, step + 1, twice - 1, twice + 1, twice + step + half):
+        parts = [step // odd for odd in (3, 5, 7) if step % odd == 0]
+        several = [v for part in parts for v in (part, step - part, step + part, twice - part)]
+        near = step - 1, step + 1, twice - 1, twice + 1
+        for value in (1, half, *near, twice + step + half, *several):
             for launch in self._launches if value % step else ():
                 if not self._is_broken(value, launch):
                     given = {

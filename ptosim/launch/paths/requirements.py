@@ -50,6 +50,9 @@ _FAR = 1 << 40
 _NEAR = 8
 _Pair = tuple[Limit, PathRun]
 _PROBES = (0, 1, 2, 3, 5, 9, 17, 33, 100, 1000, 5000, 100_000, 1 << 24, -1, -9, -100, -1000)
+_GUARDED = (*range(40, 136, 8), *(n + 1 for n in range(40, 136, 8)), 144, 145, 192, 193, 256, 257,
+            384, 385, 512, 513, 999, 1024, 1025, 4999, 65_537)  # fmt: skip
+"""What a bound is asked with, too, that branches keep from rounds: few numbers may reach it."""
 
 
 def requirements_of(front: Front, entry: str, explored: Explored) -> list[Requirement]:
@@ -316,7 +319,8 @@ def _asks(limit: Limit, run: PathRun, space: Space, known: Iterable[Requirement]
     """True if numbers break a bound, and nothing that is known to be required."""
     base = run.assumed
     context = _course(limit, run)
-    for symbol, value in product(sorted(limit.symbols, key=lambda s: s.name), _PROBES[:-4]):
+    probes = (*_PROBES[:-4], *(_GUARDED if limit.guards else ()))
+    for symbol, value in product(sorted(limit.symbols, key=lambda s: s.name), probes):
         if not is_allowed(symbol, value):
             continue
         tried = space.fits({**base, symbol: value})

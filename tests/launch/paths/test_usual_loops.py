@@ -131,3 +131,19 @@ scf.for %j = %c0 to %k step %c1 {{
     claimed, codes = _checked(both(""), args)
     assert (claimed, "PTO5221" in codes) == (False, True)
     assert _checked(both("pto.barrier <PIPE_ALL>"), args) == (True, set())
+
+
+def test_what_rounds_of_a_branch_ask_is_told_if_few_numbers_reach_it() -> None:
+    """Rows from 48 on are loaded, 32 apart: 49 to 63 rows, 81 to 95 and so on have too few. Of three
+    rounds the first one loads twice as far: 16 rows too few break it, 32 do not."""
+    rows = _copy("%row", "a")
+    guard = f"{_branch('%is = arith.cmpi sge, %row, %k : index', rows)}"
+    later = f"""%k = arith.constant 32 : index
+scf.for %row = %c16 to %n step %k {{
+{guard}}}"""
+    third = "%next = arith.addi %row, %c16 : index\n" + _copy("%next", "a")
+    turns = _each(_branch(_number("rem 3 0"), third))
+    for body in (later, turns):
+        found = ptosim.check(kernel(_HEAD + body, "%n: index"), sync="manual")
+        assert found.coverage[0]["unsaid"]
+        assert not [r["text"] for r in found.requirements]
