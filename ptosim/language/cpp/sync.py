@@ -30,6 +30,8 @@ from ptosim.language.cpp.state import CppError, refused
 
 PIPES = ("S", "V", "M", "MTE1", "MTE2", "MTE3", "FIX")
 _MOST_IDS = 8
+_MEETING = {"AIVOnly": "aiv_only", "AICOnly": "aic_only", "Mix": "mix"}
+"""The kinds of cores that SYNCALL names."""
 PEER = "kernel_"
 """How the function of a kind of core is called where there are two."""
 
@@ -200,10 +202,13 @@ class Sync(Operators):
 
     # -- cross core --------------------------------------------------------------------------------
 
-    def _signal(self, word: str, pipe: str, id_: Num, attrs: Any = None) -> None:
+    def _signal(
+        self, word: str, pipe: str, id_: Num, attrs: Any = None, name: str | None = None
+    ) -> None:
         item: Any = str(id_.const) if id_.is_known else self.typed(id_, "i32")
         types = [] if id_.is_known else ["i32"]
-        self.make.op(f"pto.sync.{word}", [f"<PIPE_{pipe}>", item], types, attrs=attrs)
+        row = f"pto.{name or f'sync.{word}'}"
+        self.make.op(row, [f"<PIPE_{pipe}>", item], types, attrs=attrs)
 
     def _far(self, word: str, pipe: str, id_: Num, *, other: bool) -> None:
         """Signal between cores for an Event; on A5 the cube core has a flag for each vector core,
@@ -242,25 +247,31 @@ class Sync(Operators):
 
     def i_set_intra_block(self, args: list[Any], targs: list[Any], node: Any, word: str) -> None:
         """`set_intra_block(pipe, id)`."""
-        self._signal("set", args[0].name.removeprefix("PIPE_"), self.num(args[1], node))
+        self._of_one_core(word, args, node)
 
     def i_wait_intra_block(self, args: list[Any], targs: list[Any], node: Any, word: str) -> None:
         """`wait_intra_block(pipe, id)`."""
-        self._signal("wait", args[0].name.removeprefix("PIPE_"), self.num(args[1], node))
+        self._of_one_core(word, args, node)
+
+    def _of_one_core(self, word: str, args: list[Any], node: Any) -> None:
+        """Signal by a flag of one vector core, ids from 16 on of the second; `sync.set` means both
+        cores where nothing else in the program tells them apart."""
+        pipe, id_ = args[0].name.removeprefix("PIPE_"), self.num(args[1], node)
+        self._signal(word.split("_")[0], pipe, id_, name=word if self.arch == "a5" else None)
 
     def i_syncall(self, args: list[Any], targs: list[Any], node: Any, word: str) -> None:
         """`SYNCALL<SyncCoreType = AIVOnly>()`, or `<SyncAllMode::Soft, Core>(gm, cores)`."""
         words = {t.enum: t.name for t in targs if isinstance(t, Member)}
         mode = words.get("SyncAllMode", "Hard").lower()
-        core = {"AIVOnly": "aiv_only", "AICOnly": "aic_only", "Mix": "mix"}.get(
-            words.get("SyncCoreType", "AIVOnly"), "mix"
-        )
-        operands = [self.view(a, node) if isinstance(a, Global) else self.typed(a)
+        given = words.get("SyncCoreType", "AIVOnly")
+        core = _MEETING.get(given)
+        if core is None:
+            name, cure = f"SyncCoreType::{given}", f"write one of {', '.join(_MEETING)}"
+            raise refused(node, name, "no kind of cores of that name is known", cure)
+        operands = [self.view(a, node) if isinstance(a, Global)
+                    else self.typed(a) if isinstance(a.type, Pointer) else self.typed(a, "i32")
                     for a in args if isinstance(a, (Num, Global))]  # fmt: skip
-        parts: list[Any] = []
-        for i, operand in enumerate(operands):
-            parts.append(self.make.item(operand))
-            del i
+        parts: list[Any] = [self.make.item(operand) for operand in operands]
         if operands:
             parts += [self.make.tok(":", "COLON"), *self.make.types(o.type for o in operands)]
         items = [Node("paren", parts, self.make.at),

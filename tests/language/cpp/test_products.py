@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import ptosim
+from ptosim.ground.diagnostics.model import ProgramError
 
 _K, _N = 32, 32
 _PRODUCT = """#include <pto/pto-inst.hpp>
@@ -69,13 +70,20 @@ def _run(target: str, call: str, store: str, rows: int, out: str, element: str) 
         (f"{_TWICE} TMATMUL_ACC(c, c, a, b);", "2 * (x @ w)"),
         ("TMATMUL_BIAS(c, a, b, bias);", "x @ w + v"),
         ("TMATMUL<AccPhase::Final>(c, a, b);", "x @ w"),
+        ("TMATMUL<AccPhase::Unspecified>(c, a, b);", "x @ w"),
+        ("TMATMUL_BIAS<AccPhase::Partial>(c, a, b, bias);", "x @ w + v"),
+        ("TMATMUL<AccPhase::Partial>(c, a, b); pipe_barrier(PIPE_M); "
+         "TMATMUL_ACC<AccPhase::Final>(c, a, b);", "2 * (x @ w)"),
+        ("TGEMV<AccPhase::Partial>(c, a, b); pipe_barrier(PIPE_M); "
+         "TGEMV_ACC<AccPhase::Final>(c, a, b);", "2 * (x @ w)"),
+        ("TGEMV_BIAS<AccPhase::Final>(c, a, b, bias);", "x @ w + v"),
         ("TEXTRACT(a, mx, 0, 0); PtoSetWaitFlag<PIPE_MTE1, PIPE_M>(); TMATMUL(c, a, b);", "x @ w"),
         ("TGEMV(c, a, b);", "x @ w"),
         ("TGEMV(c, a, b); pipe_barrier(PIPE_M); TGEMV_ACC(c, a, b);", "2 * (x @ w)"),
         ("TGEMV(c, a, b); pipe_barrier(PIPE_M); TGEMV_ACC(c, c, a, b);", "2 * (x @ w)"),
         ("TGEMV_BIAS(c, a, b, bias);", "x @ w + v"),
     ],
-)
+)  # fmt: skip
 def test_a_product_and_what_is_added(call: str, want: str, target: str) -> None:
     rows = 1 if "GEMV" in call else 16
     for element, out in (("half", "float"), ("int8_t", "int32_t")):
@@ -142,35 +150,71 @@ def test_a_product_is_scaled_on_its_way_out(store: str, on: str, target: str) ->
 
 _TABLE = """AICORE void k(__gm__ float *y, __gm__ float *x, __gm__ int32_t *p) {
     using namespace pto;
-    GlobalTensor<float, Shape<1, 1, 1, 64, 32>, Stride<1, 1, 1, 32, 1>> gx(x);
-    GlobalTensor<int32_t, Shape<1, 1, 1, 1, 8>, Stride<1, 1, 1, 8, 1>> gp(p);
-    GlobalTensor<float, Shape<1, 1, 1, ROWS, 32>, Stride<1, 1, 1, 32, 1>> gy(y);
-    Tile<TileType::Vec, float, 8, 32> t; Tile<TileType::Vec, int32_t, 1, 8> i;
+    GlobalTensor<float, Shape<1, 1, 1, 64, 32>, Stride<1, 1, 1, 32, 1>> gx(x), gy(y);
+    GlobalTensor<float, Shape<1, 1, 1, 8, 32>, Stride<1, 1, 1, 32, 1>> g8(x), first(y);
+    GlobalTensor<int32_t, Shape<1, 1, 1, ROWS, COLS>, Stride<1, 1, 1, COLS, 1>> gp(p);
+    Tile<TileType::Vec, float, 8, 32> t; Tile<TileType::Vec, int32_t, ROWS, COLS> i;
     TASSIGN(t, 0); TASSIGN(i, 0x1000);
-    TLOAD(i, gp);
+    TLOAD(i, gp); TLOAD(t, g8); TPREFETCH(t, gx);
     pipe_barrier(PIPE_ALL);
     CALL
 }
 """
+_NO_ATOMIC = "Coalesce::Row, ScatterAtomicOp::None, "
+_TABLES = [
+    *(("MGATHER(t, gx, i); pipe_barrier(PIPE_ALL); TSTORE(first, t);", words)
+      for words in ("", "<Coalesce::Row, GatherOOB::Clamp>", "<Coalesce::Row, GatherOOB::Wrap>",
+                    "<Coalesce::Row, GatherOOB::Zero>", "<Coalesce::Elem>",
+                    "<Coalesce::Elem, GatherOOB::Clamp>", "<Coalesce::Elem, GatherOOB::Wrap>",
+                    "<Coalesce::Elem, GatherOOB::Zero>")),
+    *(("MSCATTER(gy, t, i);", words)
+      for words in ("", "<Coalesce::Row>", "<Coalesce::Row, ScatterAtomicOp::Add>",
+                    f"<{_NO_ATOMIC}ScatterOOB::Skip>", f"<{_NO_ATOMIC}ScatterOOB::Clamp>",
+                    f"<{_NO_ATOMIC}ScatterOOB::Wrap>", "<Coalesce::Elem>",
+                    "<Coalesce::Elem, ScatterAtomicOp::Add, ScatterOOB::Skip>",
+                    "<Coalesce::Row, ScatterAtomicOp::Max>", "<Coalesce::Elem, ScatterAtomicOp::Min>",
+                    f"<{_NO_ATOMIC}ScatterOOB::Undefined, ScatterConflict::Last>",
+                    f"<{_NO_ATOMIC}ScatterOOB::Skip, ScatterConflict::Last>",
+                    "<Coalesce::Elem, ScatterAtomicOp::Add, ScatterOOB::Wrap, ScatterConflict::Default>"
+                    )),
+]  # fmt: skip
+
+
+def _place(index: int, size: int, words: str) -> int | None:
+    """Where an index is in the table: outside it is held at the end, comes round or is none."""
+    if index < size or "Wrap" in words:
+        return index % size
+    return size - 1 if "Clamp" in words else None
 
 
 @pytest.mark.parametrize("target", ["a2a3", "a5"])
-def test_rows_of_a_table_in_global_memory(target: str) -> None:
-    """MGATHER takes rows by their index, MSCATTER puts them there."""
-    x = np.arange(64 * 32, dtype=np.float32).reshape(64, 32)
-    p = np.array([[5, 0, 63, 7, 7, 1, 2, 40]], np.int32)
-    gather = "TPREFETCH(t, gx); MGATHER<Coalesce::Row, GatherOOB::Clamp>(t, gx, i);"
-    scatter = "GlobalTensor<float, Shape<1, 1, 1, 8, 32>, Stride<1, 1, 1, 32, 1>> g8(x);" \
-              "TLOAD(t, g8); pipe_barrier(PIPE_ALL); MSCATTER<Coalesce::Row>(gy, t, i);"  # fmt: skip
-    end = " pipe_barrier(PIPE_ALL); TSTORE(gy, t);"
-    want = np.zeros_like(x)
-    for row, value in zip(p[0], x[:8], strict=True):
-        want[row] = value
-    for call, rows, wanted in ((gather + end, 8, x[p[0]]), (scatter, 64, want)):
-        text = _TABLE.replace("CALL", call).replace("ROWS", str(rows))
-        program = ptosim.load(text, target=target, filename="k.cpp")
-        found = program.run({"y": np.zeros((rows, 32), np.float32), "x": x, "p": p}).outputs["y"]
-        np.testing.assert_array_equal(found, wanted)
+@pytest.mark.parametrize(("call", "words"), _TABLES)
+def test_rows_and_elements_of_a_table_in_global_memory(call: str, words: str, target: str) -> None:
+    """MGATHER takes rows or elements by their index, MSCATTER puts them there, later ones last."""
+    if target == "a2a3" and any(w in words for w in ("Max", "Min", "Conflict")):
+        pytest.skip("of A5")
+    by_element = "Elem" in words
+    rows, cols, size = (8, 32, 2048) if by_element else (1, 8, 64)
+    far = 2 if any(w in words for w in ("Clamp", "Wrap", "Zero", "Skip")) else 1
+    p = np.random.default_rng(1).integers(0, far * size, (rows, cols)).astype(np.int32)
+    p[0, 3] = p[0, 2]
+    x = np.arange(2048, dtype=np.float32).reshape(64, 32)
+    y = np.full_like(x, 99)
+    call = call.replace("(", f"{words}(", 1)
+    text = _TABLE.replace("CALL", call).replace("ROWS", str(rows)).replace("COLS", str(cols))
+    program = ptosim.load(text, target=target, filename="k.cpp")
+    found = program.run({"y": y, "x": x, "p": p}).outputs["y"]
+    wide = 1 if by_element else 32
+    table, wanted = x.reshape(-1, wide), y.reshape(-1, wide).copy()
+    for n, index in enumerate(p.ravel()):
+        place = _place(int(index), size, words)
+        if "MGATHER" in call:
+            wanted[n] = 0 if place is None else table[place]
+        elif place is not None:
+            how = next((w for w in ("Add", "Max", "Min") if w in words), None)
+            new = {"Add": np.add, "Max": np.maximum, "Min": np.minimum, None: lambda _, v: v}[how]
+            wanted[place] = new(wanted[place], table[n])
+    np.testing.assert_array_equal(found, wanted.reshape(64, 32))
 
 
 def test_random_numbers_depend_on_key_and_counter() -> None:
@@ -192,46 +236,65 @@ def test_random_numbers_depend_on_key_and_counter() -> None:
     assert len(np.unique(found[0])) > 250
 
 
-def test_a_vector_times_a_matrix_with_scales() -> None:
-    """TGEMV_MX: each group of 32 along k has a factor, a power of two."""
-    text = """__global__ AICORE void k(__gm__ float *y, __gm__ float8_e4m3_t *x, __gm__ float8_e4m3_t *w,
-                             __gm__ float8_e8m0_t *p, __gm__ float8_e8m0_t *q) {
+_SCALED = """template <int M> __global__ AICORE void k(__gm__ float *y, __gm__ float8_e4m3_t *x, __gm__ float8_e4m3_t *w,
+                             __gm__ float8_e8m0_t *p, __gm__ float8_e8m0_t *q, __gm__ float *v) {
     using namespace pto;
     using E = float8_e4m3_t; using S = float8_e8m0_t;
-    GlobalTensor<E, Shape<1, 1, 1, 1, 64>, Stride<1, 1, 1, 64, 1>> gx(x);
+    GlobalTensor<E, Shape<1, 1, 1, M, 64>, Stride<1, 1, 1, 64, 1>> gx(x);
     GlobalTensor<E, Shape<1, 1, 1, 64, 32>, Stride<1, 1, 1, 32, 1>> gw(w);
-    GlobalTensor<float, Shape<1, 1, 1, 1, 32>, Stride<1, 1, 1, 32, 1>> gy(y);
+    GlobalTensor<float, Shape<1, 1, 1, M, 32>, Stride<1, 1, 1, 32, 1>> gy(y);
+    GlobalTensor<float, Shape<1, 1, 1, 1, 32>, Stride<1, 1, 1, 32, 1>> gv(v);
     constexpr auto LA = Layout::MX_A_ND, LB = Layout::MX_B_ND;
-    GlobalTensor<S, TileShape2D<S, 1, 2, LA>, BaseShape2D<S, 1, 2, LA>, LA> gp(p);
+    GlobalTensor<S, TileShape2D<S, M, 2, LA>, BaseShape2D<S, M, 2, LA>, LA> gp(p);
     GlobalTensor<S, TileShape2D<S, 2, 32, LB>, BaseShape2D<S, 2, 32, LB>, LB> gq(q);
-    Tile<TileType::Mat, E, 1, 64> mx;
+    std::conditional_t<M == 1, Tile<TileType::Mat, E, 1, 64>, Tile<
+        TileType::Mat, E, M, 64, BLayout::ColMajor, M, 64, SLayout::RowMajor>> mx;
     Tile<TileType::Mat, E, 64, 32, BLayout::ColMajor, 64, 32, SLayout::RowMajor> mw;
-    Tile<TileType::Mat, S, 1, 2, BLayout::RowMajor, 1, 2, SLayout::RowMajor, 32> mp;
+    Tile<TileType::Mat, S, M, 2, BLayout::RowMajor, M, 2, SLayout::RowMajor, 32> mp;
     Tile<TileType::Mat, S, 2, 32, BLayout::ColMajor, 2, 32, SLayout::ColMajor, 32> mq;
-    TileLeft<E, 1, 64> a; TileRight<E, 64, 32> b; TileAcc<float, 16, 32, 1, 32> c;
-    TileLeftScale<S, 1, 2> sa; TileRightScale<S, 2, 32> sb;
-    TASSIGN(mx, 0); TASSIGN(mw, 0x4000); TASSIGN(mp, 0x8000); TASSIGN(mq, 0xA000);
-    TASSIGN(a, 0); TASSIGN(b, 0); TASSIGN(c, 0);
+    Tile<TileType::Mat, float, 1, 32> mv; Tile<TileType::Bias, float, 1, 32> bias;
+    TileLeft<E, M, 64> a; TileRight<E, 64, 32> b; TileAcc<float, 16, 32, M, 32> c, d;
+    TileLeftScale<S, M, 2> sa; TileRightScale<S, 2, 32> sb;
+    TASSIGN(mx, 0); TASSIGN(mw, 0x4000); TASSIGN(mp, 0x8000); TASSIGN(mq, 0xA000); TASSIGN(mv, 0xC000);
+    TASSIGN(a, 0); TASSIGN(b, 0); TASSIGN(c, 0); TASSIGN(d, 0x4000); TASSIGN(bias, 0);
     TGET_SCALE_ADDR(sa, a); TGET_SCALE_ADDR(sb, b);
-    TLOAD(mx, gx); TLOAD(mw, gw); TLOAD(mp, gp); TLOAD(mq, gq);
+    TLOAD(mx, gx); TLOAD(mw, gw); TLOAD(mp, gp); TLOAD(mq, gq); TLOAD(mv, gv);
     PtoSetWaitFlag<PIPE_MTE2, PIPE_MTE1>();
-    TMOV(a, mx); TMOV(b, mw); TMOV(sa, mp); TMOV(sb, mq);
+    TMOV(a, mx); TMOV(b, mw); TMOV(sa, mp); TMOV(sb, mq); TMOV(bias, mv);
     PtoSetWaitFlag<PIPE_MTE1, PIPE_M>();
-    TGEMV_MX(c, a, sa, b, sb);
+    CALL
     PtoSetWaitFlag<PIPE_M, PIPE_FIX>();
-    TSTORE(gy, c);
+    TSTORE(gy, d);
 }"""
+
+
+@pytest.mark.parametrize(("word", "rows"), [("TMATMUL", 16), ("TGEMV", 1)])
+@pytest.mark.parametrize(
+    ("call", "want"),
+    [
+        ("TGEMV_MX(d, a, sa, b, sb);", "x @ w"),
+        ("TGEMV_MX<AccPhase::Partial>(c, a, sa, b, sb); pipe_barrier(PIPE_M); "
+         "TGEMV_MX<AccPhase::Final>(d, c, a, sa, b, sb);", "2 * (x @ w)"),
+        ("TGEMV_MX(d, a, sa, b, sb); pipe_barrier(PIPE_M); TGEMV_MX(d, d, a, sa, b, sb);", "2 * (x @ w)"),
+        ("TGEMV_MX(d, a, sa, b, sb, bias);", "x @ w + v"),
+    ],
+)  # fmt: skip
+def test_a_product_with_scales(call: str, want: str, word: str, rows: int) -> None:
+    """Each group of 32 along k has a factor, a power of two."""
     draw = np.random.default_rng(6)
-    x, w = (draw.integers(-3, 4, s).astype(ml_dtypes.float8_e4m3fn) for s in ((1, 64), (64, 32)))
-    p, q = (draw.integers(125, 130, s).astype(np.uint8) for s in ((1, 2), (2, 32)))
+    x, w = (draw.integers(-3, 4, s).astype(ml_dtypes.float8_e4m3fn) for s in ((rows, 64), (64, 32)))
+    p, q = (draw.integers(125, 130, s).astype(np.uint8) for s in ((rows, 2), (2, 32)))
+    v = draw.integers(-9, 9, (1, 32)).astype(np.float32)
     scale = ml_dtypes.float8_e8m0fnu
-    found = ptosim.load(text, target="a5", filename="k.cpp").run(
-        {"y": np.zeros((1, 32), np.float32), "x": x, "w": w, "p": p.view(scale),
-         "q": _in_pairs(q).view(scale)}
+    text = _SCALED.replace("CALL", call.replace("TGEMV", word))
+    found = ptosim.load(text, target="a5", filename="k.cpp", entry=f"k<{rows}>").run(
+        {"y": np.zeros((rows, 32), np.float32), "x": x, "w": w, "p": p.view(scale),
+         "q": _in_pairs(q).view(scale), "v": v}
     )  # fmt: skip
+    assert not [f for f in found.findings if f.is_error]
     a = x.astype(float) * np.repeat(2.0 ** (p.astype(int) - 127), 32, 1)
     b = w.astype(float) * np.repeat(2.0 ** (q.astype(int) - 127), 32, 0)
-    np.testing.assert_array_equal(found.outputs["y"], a @ b)
+    np.testing.assert_array_equal(found.outputs["y"], eval(want, {"x": a, "w": b, "v": v}))
 
 
 _QUANTISED = """AICORE void k(__gm__ uint8_t *y, __gm__ uint8_t *e, __gm__ float *x) {
@@ -279,27 +342,88 @@ def test_groups_of_32_share_an_exponent(words: str, axis: int) -> None:
     np.testing.assert_array_equal(found.outputs["e"], by_place.ravel() + 127)
 
 
+_EXPONENTS = """template <int R> AICORE void k(__gm__ uint8_t *y, __gm__ uint8_t *x) {
+    using namespace pto;
+    Tile<TileType::Vec, uint8_t, R, 128 / R> e; Tile<TileType::Vec, uint8_t, 1, 256> t;
+    Tile<TileType::Vec, uint8_t, 32, 4, BLayout::RowMajor, 32, 4, SLayout::RowMajor, 32> z;
+    Tile<TileType::Vec, uint8_t, 1, 128> out;
+    TASSIGN(e, 0); TASSIGN(t, 0x1000); TASSIGN(z, 0x2000); TASSIGN(out, 0x2000);
+    GlobalTensor<uint8_t, Shape<1, 1, 1, R, 128 / R>, Stride<1, 1, 1, 128 / R, 1>> gx(x);
+    GlobalTensor<uint8_t, Shape<1, 1, 1, 1, 128>, Stride<1, 1, 1, 128, 1>> gy(y);
+    TLOAD(e, gx);
+    PtoSetWaitFlag<PIPE_MTE2, PIPE_V>();
+    MOVE(z, e, t);
+    PtoSetWaitFlag<PIPE_V, PIPE_MTE3>();
+    TSTORE(gy, out);
+}"""
+
+
+@pytest.mark.parametrize(("move", "rows"), [("TMOV", 1), ("TMOV<1>", 1), ("TMOV<0>", 4)])
+def test_exponents_go_to_boxes_of_16_lines(move: str, rows: int) -> None:
+    """Axis 1: of 32 lines with four exponents each, pairs of 16 lines follow each other; axis 0: of
+    four rows of exponents of 32 columns, those of two rows alternate, 16 columns at a time."""
+    text = _EXPONENTS.replace("MOVE", move)
+    x = np.arange(128, dtype=np.uint8)
+    given = {"y": np.zeros(128, np.uint8), "x": x}
+    program = ptosim.load(text, target="a5", filename="k.cpp", entry=f"k<{rows}>")
+    by_line = x.reshape(2, 16, 2, 2).transpose(0, 2, 1, 3)
+    wanted = by_line if rows == 1 else x.reshape(2, 2, 2, 16).transpose(2, 0, 3, 1)
+    np.testing.assert_array_equal(program.run(given).outputs["y"], wanted.ravel())
+    with pytest.raises(ProgramError, match="only supported on A5"):
+        ptosim.load(text, target="a2a3", filename="k.cpp", entry=f"k<{rows}>")
+
+
 def _in_pairs(q: np.ndarray) -> np.ndarray:
     """Scales of B, ND: the pairs of groups of each column next to each other."""
     return np.ascontiguousarray(q.reshape(-1, 2, q.shape[1]).transpose(0, 2, 1))
 
 
-def test_all_cores_meet() -> None:
-    """Each block writes its part, and after SYNCALL reads that of the other one."""
-    text = """__global__ AICORE void k(__gm__ float *y, __gm__ float *x) {
+_MEETING = """__global__ AICORE void k(__gm__ float *y, __gm__ float *x, __gm__ int32_t *ws) {
     using namespace pto;
     using G = GlobalTensor<float, Shape<1, 1, 1, 8, 64>, Stride<1, 1, 1, 64, 1>>;
     Tile<TileType::Vec, float, 8, 64> t; TASSIGN(t, 0);
+    GlobalTensor<int32_t, Shape<1, 1, 1, 1, 16>, Stride<1, 1, 1, 16, 1>> gw(ws);
     auto b = get_block_idx();
     G from(x + b * 512), to(y + b * 512), other(y + (1 - b) * 512), end(y + 1024 + b * 512);
     TLOAD(t, from); PtoSetWaitFlag<PIPE_MTE2, PIPE_MTE3>(); TSTORE(to, t);
     pipe_barrier(PIPE_ALL);
-    SYNCALL<SyncCoreType::AIVOnly>();
+    CALL
     pipe_barrier(PIPE_ALL);
     TLOAD(t, other); PtoSetWaitFlag<PIPE_MTE2, PIPE_MTE3>(); TSTORE(end, t);
 }"""
+
+
+@pytest.mark.parametrize("target", ["a2a3", "a5"])
+@pytest.mark.parametrize(
+    "call",
+    [
+        "SYNCALL<SyncCoreType::AIVOnly>();",
+        "SYNCALL<SyncAllMode::Soft, SyncCoreType::AIVOnly>(ws, 2);",
+        "SYNCALL<SyncAllMode::Soft>(gw, get_block_num());",
+        "SYNCALL<SyncAllMode::Soft>(gw);",
+    ],
+)
+def test_all_cores_meet(call: str, target: str) -> None:
+    """Each block writes its part, and after SYNCALL reads that of the other one; the soft form
+    counts them in the first word of its workspace, and needs not every core of the chip."""
     x = np.arange(1024, dtype=np.float32)
-    for target in ("a2a3", "a5"):
-        program = ptosim.load(text, target=target, filename="k.cpp")
-        y = program.run({"y": np.zeros(2048, np.float32), "x": x}, block_num=2).outputs["y"]
-        np.testing.assert_array_equal(y, [*x, *x[512:], *x[:512]])
+    program = ptosim.load(_MEETING.replace("CALL", call), target=target, filename="k.cpp")
+    given = {"y": np.zeros(2048, np.float32), "x": x, "ws": np.zeros(16, np.int32)}
+    result = program.run(given, block_num=2)
+    np.testing.assert_array_equal(result.outputs["y"], [*x, *x[512:], *x[:512]])
+    if "Soft" in call:
+        assert result.outputs["ws"][0] == 2
+        assert not result.findings
+
+
+@pytest.mark.parametrize(
+    ("call", "words"),
+    [
+        ("SYNCALL<SyncAllMode::Soft>();", "expects soft syncall to have gm_workspace"),
+        ("SYNCALL(ws, 2);", "expects hard syncall to have no operands"),
+        ("SYNCALL<SyncCoreType::Vec>();", "`SyncCoreType::Vec` is not read"),
+    ],
+)
+def test_a_meeting_that_is_not_one_is_told(call: str, words: str) -> None:
+    with pytest.raises(ProgramError, match=words):
+        ptosim.load(_MEETING.replace("CALL", call), target="a5", filename="k.cpp")

@@ -167,3 +167,59 @@ def test_a_slot_that_was_never_taken_is_told() -> None:
     entry = "k<TileSplitAxis::TILE_NO_SPLIT, Direction::DIR_C2V>"
     with pytest.raises(ProgramError, match="has no pointer to global memory"):
         ptosim.load(text, entry=entry, target="a5", filename="k.cpp")
+
+
+_INSERTED = """#include <pto/pto-inst.hpp>
+using namespace pto;
+__global__ AICORE void k(__gm__ float* y, __gm__ half* x) {
+  Tile<TileType::Mat, half, 32, 64, BLayout::ColMajor, 32, 64, SLayout::RowMajor> m; TASSIGN(m, 0);
+#ifdef __DAV_VEC__
+  GlobalTensor<half, Shape<1, 4, 2, 16, 16>, Stride<2048, 512, 256, 16, 1>, Layout::NZ> gx(x);
+  Tile<TileType::Vec, half, 32, 64, BLayout::ColMajor, 32, 64, SLayout::RowMajor> t; TASSIGN(t, 0);
+  if (get_subblockid() == 0) {  // the other one signals nothing
+    TLOAD(t, gx);
+    PtoSetWaitFlag<PIPE_MTE2, PIPE_MTE3>();
+    TINSERTWORDS(m, t, 0, 0);
+    set_intra_block(PIPE_MTE3, 0);
+  }
+#endif
+#ifdef __DAV_CUBE__
+  GlobalTensor<float, Shape<1, 1, 1, 32, 32>, Stride<1, 1, 1, 32, 1>> gy(y);
+  GlobalTensor<half, Shape<1, 1, 1, 64, 32>, Stride<1, 1, 1, 32, 1>> gw(x);
+  Tile<TileType::Mat, half, 64, 32, BLayout::ColMajor, 64, 32, SLayout::RowMajor> n; TASSIGN(n, 0x8000);
+  TileLeft<half, 32, 64> a; TileRight<half, 64, 32> b; TileAcc<float, 32, 32> c;
+  TASSIGN(a, 0); TASSIGN(b, 0); TASSIGN(c, 0);
+  TLOAD(n, gw);
+  wait_intra_block(PIPE_MTE1, 0);
+  PtoSetWaitFlag<PIPE_MTE2, PIPE_MTE1>();
+  TMOV(a, m); TMOV(b, n);
+  PtoSetWaitFlag<PIPE_MTE1, PIPE_M>();
+  TMATMUL(c, a, b);
+  PtoSetWaitFlag<PIPE_M, PIPE_FIX>();
+  TSTORE(gy, c);
+#endif
+}
+"""
+
+
+@pytest.mark.parametrize("words", ["", "<TInsertMode::SPLIT2>", "<TInsertMode::SPLIT4>"])
+def test_a_vector_core_puts_a_tile_into_l1_on_a5(words: str) -> None:
+    """In one piece or in parts; a flag below 16 is that of vector core 0 alone."""
+    text = _INSERTED.replace("WORDS", words)
+    x = np.random.default_rng(2).integers(-3, 4, 2048).astype(np.float16)
+    given = {"y": np.zeros((32, 32), np.float32), "x": x}
+    result = ptosim.load(text, target="a5", filename="k.cpp").run(given)
+    left = x.reshape(4, 32, 16).transpose(1, 0, 2).reshape(32, 64).astype(float)
+    np.testing.assert_array_equal(result.outputs["y"], left @ x.reshape(64, 32).astype(float))
+    with pytest.raises(ProgramError, match="A2/A3 tinsert to use acc->mat or vec->vec"):
+        ptosim.load(text, target="a2a3", filename="k.cpp")
+
+
+def test_a_flag_for_one_vector_core_is_not_one_for_both() -> None:
+    """Vector core 1 waits for its own flag, which is id + 16 of the cube core."""
+    text = _TEXT.replace("set_intra_block(PIPE_FIX, 16);", "")
+    program = ptosim.load(text, target="a5", filename="k.cpp")
+    empty = np.zeros((32, 32), np.float32)
+    half = np.zeros((64, 32), np.float16)
+    with pytest.raises(ProgramError, match="deadlock"):
+        program.run({"o": empty, "a": half.reshape(32, 64), "b": half, "w": empty})
