@@ -219,6 +219,9 @@ class Instructions(Sync):
         if member.enum == "HistByte":
             return "byte", member.name[-1]
         found = attribute(row, member)
+        if self.arch != "a5" and member.name in table()["of_a5"].get(member.enum, "").split():
+            name, cure = f"{member.enum}::{member.name}", "run it for A5"
+            raise refused(node, name, "the headers of A2/A3 have no such mode", cure)
         is_left_out = table()["enums"].get(member.enum) == "" or member.name in _PLAINEST
         if found is None and not is_left_out:
             name, cure = f"{member.enum}::{member.name}", f"see `ptosim ops {row.name}`"

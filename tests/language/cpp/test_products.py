@@ -217,6 +217,23 @@ def test_rows_and_elements_of_a_table_in_global_memory(call: str, words: str, ta
     np.testing.assert_array_equal(found, wanted.reshape(64, 32))
 
 
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        ("ScatterAtomicOp::Max", "the headers of A2/A3 have no such mode"),
+        ("ScatterAtomicOp::Ad", "has no such mode"),
+        ("ScatterAtomicOp::None, ScatterOOB::Zero", "has no such mode"),
+        ("ScatterAtomicOp::None, ScatterOOB::Skip, ScatterConflict::Last", "only supported on A5"),
+    ],
+)
+def test_a_mode_of_scattering_that_a_target_does_not_have_is_told(words: str, message: str) -> None:
+    """A2/A3: none or Add, and later ones last."""
+    call = f"MSCATTER<Coalesce::Row, {words}>(gy, t, i);"
+    text = _TABLE.replace("CALL", call).replace("ROWS", "1").replace("COLS", "8")
+    with pytest.raises(ProgramError, match=message):
+        ptosim.load(text, target="a2a3", filename="k.cpp")
+
+
 def test_random_numbers_depend_on_key_and_counter() -> None:
     """Equal key and counter, equal numbers; another counter, others."""
     text = """AICORE void k(__gm__ uint32_t *y, uint32_t first) {
