@@ -239,8 +239,10 @@ class Statements(Objects):
             if _are_truths(a, b):
                 cell.set(condition if a.const else self._inverse(condition))
                 continue
-            is_pair = isinstance(a, Num) and isinstance(b, Num)
-            if cell.soft or not is_pair or is_null(a) or is_null(b):
+            if cell.soft or not isinstance(a, Num) or not isinstance(b, Num):
+                cell.set(UNKNOWN)
+                continue
+            if is_null(a) or is_null(b):
                 cell.set(UNKNOWN)
                 continue
             type_ = self._meeting(cell, a, b)
