@@ -191,10 +191,12 @@ _WORDS = {
 _NUMBERS = ("fractal", "pad", "compact")
 TILE_KEYS = ("loc", "dtype", "rows", "cols", "v_row", "v_col", *_WORDS, *_NUMBERS, "valid")
 MULTI_KEY = "count"
-_DOC_WORDS = {
-    "RowMajor": "row_major", "ColMajor": "col_major", "NoneBox": "none_box", "Null": 0, "Zero": 1,
-    "Max": 2, "Min": 3,
-}  # fmt: skip
+_LAYOUTS = {"RowMajor": "row_major", "ColMajor": "col_major"}
+_DOC_WORDS: dict[str, dict[str, Any]] = {
+    "blayout": _LAYOUTS,
+    "slayout": {**_LAYOUTS, "NoneBox": "none_box"},
+    "pad": {"Null": 0, "Zero": 1, "Max": 2, "Min": 3},
+}
 
 
 def pair(key: str, token: Tok) -> tuple[str, Any]:
@@ -271,9 +273,10 @@ def documented(parts: list[Any]) -> Fields:
         word = token.value
         if key == "fractal":
             continue
-        if word not in _DOC_WORDS:
-            raise TypeFault(f"unknown word `{word}` in tile", known(word, _DOC_WORDS))
-        fields[key] = _DOC_WORDS[word]
+        words = _DOC_WORDS[key]
+        if word not in words:
+            raise TypeFault(f"unknown word `{word}` in tile", known(word, words))
+        fields[key] = words[word]
     return fields
 
 

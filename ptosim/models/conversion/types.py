@@ -177,7 +177,8 @@ def _room(
     if layer.bias is not None:
         unit = free[layer.points[0]][0].astype(np.float64) * scale
         total = total + np.abs(_bias_of(graph, layer).reshape(-1) / unit) + 1
-    return FITS - math.ceil(math.log2(max(float(total.max(initial=1)), 1)))
+    most = float(total.max(initial=1))
+    return FITS - math.ceil(math.log2(max(most, 1))) if math.isfinite(most) else 0
 
 
 def _point_bits(name: str, plan: Plan, room: Mapping[str, int]) -> int:

@@ -73,6 +73,20 @@ def test_canonical_spelling(text, canonical):
     assert str(parse_type(canonical).type) == canonical
 
 
+@pytest.mark.parametrize(
+    ("words", "wrong", "known"),
+    [
+        ("RowMajor, RowMajor, RowMajor, NoneBox", "NoneBox", "Null, Zero, Max, Min"),
+        ("NoneBox, NoneBox, None, Zero", "NoneBox", "RowMajor, ColMajor"),
+        ("RowMajor, Zero, None, Zero", "Zero", "RowMajor, ColMajor, NoneBox"),
+    ],
+)
+def test_words_of_the_documentation_have_their_places(words: str, wrong: str, known: str) -> None:
+    parsed = parse_type(f"!pto.tile<loc=vec, f32, 16, 64, {words}>")
+    assert parsed.fault == f"unknown word `{wrong}` in tile"
+    assert parsed.hint == f"known: {known}"
+
+
 def test_a_column_of_the_ssa_form_is_column_major():
     """A tile of one column and several rows is column-major unless it says otherwise."""
     assert parse_type("!pto.tile<16x1xf32>").type.blayout == "col_major"
