@@ -28,7 +28,17 @@ def console() -> None:
     processes.at_start()
     from ptosim.shell.main import console as command
 
-    processes.end(command())
+    code = command()
+    if is_program():
+        processes.end(code)
+    sys.exit(code)
+
+
+def is_program() -> bool:
+    """False where a program of somebody else's runs this one (`runpy`), which goes on after it."""
+    main = sys.modules.get("__main__")
+    spec, file = getattr(main, "__spec__", None), getattr(main, "__file__", None) or ""
+    return getattr(spec, "name", "") == "ptosim.__main__" or os.path.basename(file) == "ptosim"
 
 
 def _served(path: str) -> int | None:

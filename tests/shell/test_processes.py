@@ -5,9 +5,12 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from importlib.machinery import ModuleSpec
+from types import ModuleType
 
 import pytest
 
+import ptosim.__main__ as program
 from ptosim.ground import processes
 from ptosim.ground.errors import UsageError
 from ptosim.ground.isa.cache import programs_directory
@@ -99,3 +102,20 @@ def test_the_end_of_a_command_takes_nothing_down(before, told):
     done = subprocess.run(words, capture_output=True, text=True, check=False)
     assert (done.returncode, done.stderr) == (3, "")
     assert done.stdout.split() == ["not", "flushed,", *told.split()]
+
+
+@pytest.mark.parametrize(
+    ("spec", "file", "is_own"),
+    [
+        ("ptosim.__main__", "/lib/ptosim/__main__.py", True),  # python -m ptosim
+        (None, "/venv/bin/ptosim", True),  # the installed script
+        (None, "/home/me/mine.py", False),
+        (None, None, False),  # python -c, a notebook
+    ],
+)
+def test_a_program_that_runs_it_goes_on_after_it(spec, file, is_own, monkeypatch):
+    main = ModuleType("__main__")
+    main.__spec__ = None if spec is None else ModuleSpec(spec, None)
+    main.__file__ = file
+    monkeypatch.setitem(sys.modules, "__main__", main)
+    assert program.is_program() == is_own
