@@ -5,7 +5,8 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 from ptosim.ground.diagnostics.model import Sink
@@ -70,10 +71,8 @@ def read(
     not exist, or the extra is not installed."""
     problem: list[tuple[CppError, Any]] = []
     source.reached.clear()  # by the calls of an entry that was read before
-    deepest = sys.getrecursionlimit()
-    sys.setrecursionlimit(max(deepest, _FRAMES))
     try:
-        with no_collection():
+        with _deep():
             made = _read(source, arch, entry, defines, problem, parameters)
     except CppError as fault:
         _report(fault, source, None, sink)
@@ -81,12 +80,22 @@ def read(
     except RecursionError:
         _report(CppError(0, "the file is nested too deeply"), source, None, sink)
         return None
-    finally:
-        sys.setrecursionlimit(deepest)
     if problem:
         _report(problem[0][0], source, problem[0][1], sink)
         return None
     return made
+
+
+@contextmanager
+def _deep() -> Iterator[None]:
+    """Let calls be as deep as the reader needs, and keep the collector off what it makes."""
+    deepest = sys.getrecursionlimit()
+    sys.setrecursionlimit(max(deepest, _FRAMES))
+    try:
+        with no_collection():
+            yield
+    finally:
+        sys.setrecursionlimit(deepest)
 
 
 def entries(source: Source, arch: str) -> list[str]:
@@ -122,10 +131,11 @@ def launched_blocks(
         file = _File(source, arch, core, defines)
         follower = file.follower(0)
         follower.scalars = scalars
-        _followed(follower, file, chosen(file, entry))
+        with _deep():
+            _followed(follower, file, chosen(file, entry))
     except Launched as found:
         return found.blocks
-    except (CppError, *_UNFORESEEN):
+    except (CppError, RecursionError, *_UNFORESEEN):
         return None
     return None
 

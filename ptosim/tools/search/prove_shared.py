@@ -21,6 +21,7 @@ from typing import Any, NamedTuple
 
 from ptosim.engine.core.bound import Inst
 from ptosim.ground.errors import PtosimError
+from ptosim.ground.ir.program import COMPUTED
 from ptosim.ground.ir.types import PtrType, ScalarType
 from ptosim.ground.processes import can_fork
 from ptosim.machine.core import Core
@@ -46,7 +47,7 @@ def can_share(launched: Any, names: Sequence[str]) -> bool:
     program = launched.program
     function = program.front.resolved.functions[program.entry(launched.entry)]
     types = {v.name: v.type for v in function.args}
-    if program.front.resolved.blocks in names or not can_fork():
+    if program.front.resolved.blocks in (COMPUTED, *names) or not can_fork():
         return False
     return all(
         isinstance(type_, PtrType) or (isinstance(type_, ScalarType) and

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -380,6 +381,18 @@ def test_a_wrapper_computes_how_many_blocks_it_launches(wrapper: str, blocks: in
     program = ptosim.load(_COUNTED.replace("WRAPPER", wrapper), target="a5", entry="go")
     y = program.run({"y": np.zeros(256, np.int32), "n": 3}).outputs["y"][::16]
     assert y.tolist() == [blocks + 3] * blocks + [0] * (16 - blocks)
+
+
+@pytest.mark.parametrize(("blocks", "is_shared"), [("4", True), ("n", False), ("n * 2", False)])
+def test_numbers_that_say_how_many_blocks_run_share_no_run_of_a_proof(
+    blocks: str, is_shared: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from ptosim.tools.search import prove_shared
+
+    monkeypatch.setattr(prove_shared, "can_fork", lambda: True)
+    text = _COUNTED.replace("WRAPPER", f"k<<<{blocks}, nullptr, s>>>(y, n);")
+    launched = SimpleNamespace(program=ptosim.load(text, target="a5", entry="go"), entry=None)
+    assert prove_shared.can_share(launched, ["n"]) == is_shared
 
 
 def test_what_a_wrapper_does_not_say_of_its_blocks_is_told() -> None:
