@@ -42,14 +42,15 @@ def can_fork() -> bool:
 
 
 @contextmanager
-def forked(jobs: int) -> Iterator[ProcessPoolExecutor]:
-    """Give an executor of so many processes. Whoever leaves with an exception (an interrupt, a
-    limit) waits for none of them."""
+def forked(jobs: int, new_objects: int | None = None) -> Iterator[ProcessPoolExecutor]:
+    """Give an executor of so many processes, in which the cycle collector comes after so many
+    `new_objects` if that is said. Whoever leaves with an exception (an interrupt, a limit) waits
+    for none of them."""
     import multiprocessing
     from concurrent.futures import ProcessPoolExecutor
 
     context = multiprocessing.get_context("fork")
-    executor = ProcessPoolExecutor(jobs, mp_context=context, initializer=_on_its_own)
+    executor = ProcessPoolExecutor(jobs, context, _on_its_own, (new_objects,))
     try:
         with warnings.catch_warnings():
             # Threads of BLAS are idle while we fork, and it sets itself up anew in the child.
@@ -105,13 +106,17 @@ LEAST_SECONDS = 0.2
 
 
 def each_of(
-    work: Callable[[Item], Made], items: Sequence[Item], jobs: int, done: Callable[[Made], object]
+    work: Callable[[Item], Made],
+    items: Sequence[Item],
+    jobs: int,
+    done: Callable[[Made], object],
+    new_objects: int | None = None,
 ) -> list[Made]:
     """Return what `work` makes of each item, in their order; `done` is told of each.
 
     The first ones are done here, and as soon as they tell that it is worth it, the others in up to
-    `jobs` processes. What is made there goes through pickle. Raises what `work` raises, of the
-    first item for which it does."""
+    `jobs` processes (see `forked`). What is made there goes through pickle. Raises what `work`
+    raises, of the first item for which it does."""
     begin, made = time.perf_counter(), []
     for item in items:
         left = len(items) - len(made)
@@ -119,18 +124,22 @@ def each_of(
             seconds = (time.perf_counter() - begin) / len(made) * left
             several = min(jobs, left, int(seconds / LEAST_SECONDS))
             if several > 1 and can_fork():
-                return made + _in_processes(work, items[len(made) :], several, done)
+                return made + _in_processes(work, items[len(made) :], several, done, new_objects)
         made.append(_told(work(item), done))
     return made
 
 
 def _in_processes(
-    work: Callable[[Item], Made], items: Sequence[Item], jobs: int, done: Callable[[Made], object]
+    work: Callable[[Item], Made],
+    items: Sequence[Item],
+    jobs: int,
+    done: Callable[[Made], object],
+    new_objects: int | None,
 ) -> list[Made]:
     global _work, _items
     _work, _items = work, items
     try:
-        with forked(jobs) as executor:
+        with forked(jobs, new_objects) as executor:
             futures = [executor.submit(_one, number) for number in range(len(items))]
             return [_told(future.result(), done) for future in futures]
     finally:
@@ -147,9 +156,11 @@ def _one(number: int) -> Any:
     return _work(_items[number])
 
 
-def _on_its_own() -> None:
+def _on_its_own(new_objects: int | None) -> None:
     """A terminal interrupts its workers too, which have nothing to say about it: the command ends
     them."""
+    if new_objects is not None:
+        gc.set_threshold(new_objects)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
 
@@ -189,6 +200,9 @@ def tell_blas() -> None:
 
 NEW_OBJECTS = 50_000
 """Objects that are made before the collector looks at them; Python's own number is 700."""
+OF_CHECKS = 400_000
+"""The same in a process that checks one program after the other: each leaves some 4,000 objects in
+circles and no tensors, and looking for them took a twelfth of its time."""
 AT_START = 200_000
 """The same while a command is loaded: modules and tables are some 100,000 objects, and all of them
 stay. One look at half of them took a twentieth of the time of a small command."""

@@ -110,7 +110,7 @@ def _maker(resolved: ResolvedModule, asked: str | None) -> tuple[str, Chosen]:
     mode = _mode(resolved)
     if asked == "ptodsl" or (asked is None and mode in _MODES):
         return "ptodsl", _MODES.get(mode, Chosen(2, "auto", "ptodsl text"))
-    if asked == "pypto" or (asked is None and _PYPTO.search(text)):
+    if asked == "pypto" or (asked is None and _is_of_pypto(text)):
         return "pypto", Chosen(None, "auto", "pypto text")
     if asked == "pto-dsl":
         return "pto-dsl", Chosen(2, "auto", "pto-dsl text")
@@ -121,6 +121,12 @@ _MODES: Mapping[str | None, Chosen] = {
     "explicit": Chosen(3, "manual", 'pto.mode = "explicit"'),
     "auto": Chosen(2, "auto", 'pto.mode = "auto"'),
 }
+
+
+@lru_cache(maxsize=1)
+def _is_of_pypto(text: str) -> bool:
+    """Is this text of pypto? Each entry of a file in C++ asks it of the whole file."""
+    return _PYPTO.search(text) is not None
 
 
 def _mode(resolved: ResolvedModule) -> str | None:

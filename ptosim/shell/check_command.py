@@ -358,9 +358,9 @@ def _in_advance(wanted: Sequence[_Wanted], options: argparse.Namespace) -> dict[
         except PtosimError:
             return None
 
-    from ptosim.ground.processes import each_of  # brings what makes processes
+    from ptosim.ground.processes import OF_CHECKS, each_of  # brings what makes processes
 
-    found = each_of(plain, wanted, jobs, lambda made: part_done(made is not None))
+    found = each_of(plain, wanted, jobs, lambda made: part_done(made is not None), OF_CHECKS)
     return {number: known for number, known in enumerate(found) if known is not None}
 
 

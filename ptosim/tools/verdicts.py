@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from ptosim.ground.diagnostics.model import Diagnostic, Fix, Label, Severity
 from ptosim.ground.files import is_file
-from ptosim.ground.isa.cache import Files, installed, keep, recalled
+from ptosim.ground.isa.cache import installed, keep, recalled
 from ptosim.ground.records import NamedTuple
 from ptosim.ground.source import Source, Span
 
@@ -85,11 +85,11 @@ def kept_verdict(
 ) -> Verdict:
     """Return what `check` says of a source with some options, or what it said before. Of options
     that read files, and of limits, the caller asks `check` itself. Raises what `check` does."""
-    files = installed() if ENABLED else None
-    if files is None or _reads_others(source):
+    installation = installed() if ENABLED else None
+    if installation is None or _reads_others(source):
         return verdict_of(check())
     given = (source.name, source.part, source.text, source.around, sorted(options.items()))
-    inputs = f"{given!r}{_words(files)}".encode("utf-8", "surrogatepass")
+    inputs = f"{given!r}{installation}".encode("utf-8", "surrogatepass")
     known = recalled(_KIND, inputs)
     if known is not None:
         return restored(known, source)
@@ -100,12 +100,6 @@ def kept_verdict(
     return verdict
 
 
-@lru_cache(maxsize=1)
-def _words(files: Files) -> str:
-    """The files of the installation as a text: they are a thousand, and entries of a file many."""
-    return repr(files)
-
-
 _QUOTED = re.compile(r'^[ \t]*#[ \t]*include[ \t]*"([^"\n]+)"', re.MULTILINE)
 
 
@@ -114,7 +108,13 @@ def _reads_others(source: Source) -> bool:
     if not source.is_cpp:
         return False
     folder = Path(source.name).parent
-    return any(is_file(folder / name) for name in _QUOTED.findall(source.text))
+    return any(is_file(folder / name) for name in _quoted(source.text))
+
+
+@lru_cache(maxsize=1)
+def _quoted(text: str) -> list[str]:
+    """The files that a text includes by their place."""
+    return _QUOTED.findall(text)
 
 
 # -- findings as plain data ------------------------------------------------------------------------

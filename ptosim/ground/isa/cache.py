@@ -94,17 +94,25 @@ def recalled(kind: str, inputs: bytes) -> Any:
     return None
 
 
+_tidied: set[Path] = set()
+"""Folders that this process has tidied up for what is one of many: a full one is looked through in
+a tenth of a second, and a file can have hundreds of entries."""
+
+
 def keep(kind: str, inputs: bytes, data: Any, *, one_of_many: bool = False) -> None:
     """Keep plain data under a kind and inputs, where there is a folder that can be trusted. Of what
-    is `one_of_many` each 64th tidies the folder up."""
+    is `one_of_many` each 64th tidies the folder up, once in a process."""
     path = _path(kind, inputs)
     if path is None:
         return
     with contextlib.suppress(OSError):
         plain = marshal.dumps(data)
         _write_atomically(path, hashlib.sha256(plain).digest() + plain)
-        if not one_of_many or int(path.stem[-2:], 16) < 4:
-            _tidy(path.parent, path)
+        if one_of_many and (path.parent in _tidied or int(path.stem[-2:], 16) >= 4):
+            return
+        if one_of_many:
+            _tidied.add(path.parent)
+        _tidy(path.parent, path)
 
 
 def _path(kind: str, inputs: bytes) -> Path | None:
@@ -142,14 +150,15 @@ def _tidy(folder: Path, keep: Path) -> None:
     """Remove what nobody has used for `UNUSED_DAYS`, then the longest unused beyond `LARGEST`, and
     with it what a killed process left."""
     oldest = time.time() - UNUSED_DAYS * 24 * 3600
-    ours = (p for p in folder.iterdir() if p != keep and _NAME.fullmatch(p.name))
-    files = [(p, p.stat()) for p in ours]
-    used = sorted((max(s.st_atime, s.st_mtime), max(s.st_size, _BLOCK), p) for p, s in files)
+    with os.scandir(folder) as found:
+        ours = [f for f in found if f.name != keep.name and _NAME.fullmatch(f.name)]
+    files = [(f.stat(), f.path) for f in ours]
+    used = sorted((max(s.st_atime, s.st_mtime), max(s.st_size, _BLOCK), p) for s, p in files)
     room = LARGEST - sum(size for _, size, _ in used)
     for last_use, size, path in used:
         if last_use >= oldest and room >= 0:
             return
-        path.unlink(missing_ok=True)
+        Path(path).unlink(missing_ok=True)
         room += size
 
 
@@ -220,23 +229,20 @@ def toml_names(folder: str) -> list[str]:
 
 # The files of this installation, as a key of what is derived from them and kept.
 
-Files = tuple[tuple[str, int, int], ...]
-"""Name, time of the last change and size of each."""
-
 
 @lru_cache(maxsize=4)
-def installed(*rooms: str) -> Files | None:
-    """Return the files of some rooms of the package, without a name all of them and the data:
-    whoever changes a line, or installs another version, gets others. None where they cannot be
-    listed: in an archive, or without the data."""
+def installed(*rooms: str) -> str | None:
+    """Return a digest of the files of some rooms of the package, without a name all of them and the
+    data, by name, time of the last change and size: whoever changes a line, or installs another
+    version, gets another one. None where they cannot be listed: in an archive, or without the
+    data."""
     with contextlib.suppress(OSError):
-        if rooms:
-            return _files([str(_PACKAGE / room) for room in rooms])
-        return _files([str(_PACKAGE), str(isa_directory())])
+        folders = [str(_PACKAGE / room) for room in rooms] or [str(_PACKAGE), str(isa_directory())]
+        return hashlib.sha256(ascii(_files(folders)).encode()).hexdigest()
     return None
 
 
-def _files(folders: list[str]) -> Files:
+def _files(folders: list[str]) -> list[tuple[str, int, int]]:
     found: list[tuple[str, int, int]] = []
     while folders:
         with os.scandir(folders.pop()) as entries:
@@ -246,7 +252,7 @@ def _files(folders: list[str]) -> Files:
                     found.append((entry.path, status.st_mtime_ns, status.st_size))
                 elif entry.name != "__pycache__" and entry.is_dir():
                     folders.append(entry.path)
-    return tuple(sorted(found))
+    return sorted(found)
 
 
 # Python of the caller: functions, files and lines that ptosim executes and did not write.

@@ -41,11 +41,12 @@ class Overloads:
 
 @dataclass(frozen=True, slots=True)
 class Instantiation:
-    """`template void f<float, 64>(…);`: the name and the nodes of the arguments."""
+    """`template void f<float, 64>(…);`: the name as it is written and without spaces, and its
+    node."""
 
     name: str
+    plain: str
     node: Any
-    scope: Scope
 
 
 def text(node: Any) -> str:
@@ -155,12 +156,11 @@ class Collector:
     """Enters the declarations of a file into scopes."""
 
     def __init__(
-        self, kernels: Sequence[int], named_before: dict[int, tuple[str, Any] | None] | None = None
+        self, kernels: Sequence[int], instantiations: list[Instantiation] | None = None
     ) -> None:
-        self.named_before = {} if named_before is None else named_before
-        """Names of instantiations by their place, where a tree is gone through many times: once
-        for each of them."""
-        self.instantiations: list[Instantiation] = []
+        self._is_first = instantiations is None
+        """Is the tree gone through for the first time? It is for each instantiation again."""
+        self.instantiations = [] if instantiations is None else instantiations
         self.functions: list[Declared] = []
         self.kernels = list(kernels)
         self.asserts: list[tuple[Any, Scope]] = []
@@ -197,13 +197,13 @@ class Collector:
         getattr(self, f"_{own.type}", self._other)(own, scope, [*(params or ()), *given])
 
     def _template_instantiation(self, node: Any, scope: Scope, params: Any) -> None:
-        start = node.start_byte
-        if start not in self.named_before:
-            name = name_node(inner(field_of(node, "declarator"), "function_declarator"))
-            self.named_before[start] = None if name is None else (text(name), name)
-        found = self.named_before[start]
-        if found is not None:
-            self.instantiations.append(Instantiation(*found, scope))
+        if not self._is_first:
+            return
+        name = name_node(inner(field_of(node, "declarator"), "function_declarator"))
+        if name is not None:
+            self.instantiations.append(
+                Instantiation(text(name), "".join(text(name).split()), name)
+            )
 
     def _function_definition(self, node: Any, scope: Scope, params: Any) -> None:
         declarator = inner(field_of(node, "declarator"), "function_declarator")

@@ -19,6 +19,7 @@ from ptosim.language.build import Builder
 from ptosim.language.cpp.arithmetic import literal
 from ptosim.language.cpp.declared import (
     Collector,
+    Instantiation,
     field_of,
     named,
     parameters,
@@ -194,7 +195,17 @@ def _masked(found: re.Match[str]) -> str:
     return found[1] + MASK * len(found[2])
 
 
-_Parsed = tuple[Expanded, Any, dict[int, tuple[str, Any] | None]]
+@dataclass(slots=True)
+class _Parsed:
+    """A text without directives, its tree, the parts of that which every entry goes through, and
+    the instantiations, once they are known."""
+
+    expanded: Expanded
+    tree: Any
+    nodes: list[Any]
+    instantiations: list[Instantiation] | None = None
+
+
 _last: list[tuple[Source, Any, _Parsed | CppError]] = []
 """The texts that were parsed last, one for each kind of core, or why they cannot be: entries of a
 file share them."""
@@ -203,15 +214,16 @@ file share them."""
 def _parsed(
     source: Source, arch: str, core: str | None, defines: Mapping[str, str] | None
 ) -> _Parsed:
-    """Return a text without directives, its tree, and room for names in it. The same source, as an
-    object, is the same text with the same files beside it."""
+    """Return a text without directives and its tree. The same source, as an object, is the same
+    text with the same files beside it."""
     key = arch, core, dict(defines or {})
     made = next((m for of, kept, m in _last if of is source and kept == key), None)
     if made is None:
         try:
             with no_collection():
                 expanded = expand(source, arch, core, defines)
-                made = expanded, parsed(_METHOD.sub(_masked, expanded.text)), {}
+                tree = parsed(_METHOD.sub(_masked, expanded.text))
+                made = _Parsed(expanded, tree, named(tree))
         except CppError as problem:
             made = problem.with_traceback(None)  # which has all words that were expanded
         _last[:] = [*(one for one in _last[-1:] if one[0] is source), (source, key, made)]
@@ -232,21 +244,25 @@ class _File:
         core: str | None,
         defines: Mapping[str, str] | None = None,
     ) -> None:
-        self.expanded, self.tree, names = _parsed(source, arch, core, defines)
+        known = _parsed(source, arch, core, defines)
+        self.expanded, self.tree = known.expanded, known.tree
         self.arch, self.core, self.scope = arch, core, Scope()
-        expanded = self.expanded
-        self.collector = Collector(expanded.kernels, names)
-        self.collector.text = expanded.text
-        self.collector.collect(named(self.tree), self.scope)
-        for node in self.tree.children:
-            if node.type == "expression_statement" and (found := _CALL.match(node.string)):
-                self._refuse_outside(found[1], node)
+        self.collector = Collector(self.expanded.kernels, known.instantiations)
+        self.collector.text = self.expanded.text
+        self.collector.collect(known.nodes, self.scope)
+        if known.instantiations is None:
+            self._refuse_outside()
+            known.nodes = [n for n in known.nodes if n.type != "template_instantiation"]
+            known.instantiations = self.collector.instantiations
 
-    def _refuse_outside(self, word: str, node: Any) -> None:
+    def _refuse_outside(self) -> None:
         """An instruction is in no function: other words may be macros of headers for the host."""
-        if row_of(word) is not None or word in ("set_flag", "wait_flag", "pipe_barrier"):
-            why = f"`{word}` is outside of every function: a `}}` before it is too many"
-            raise CppError(self.expanded.place(node.start_byte), why)
+        for node in self.tree.children:
+            found = _CALL.match(node.string) if node.type == "expression_statement" else None
+            word = found[1] if found is not None else ""
+            if row_of(word) is not None or word in ("set_flag", "wait_flag", "pipe_barrier"):
+                why = f"`{word}` is outside of every function: a `}}` before it is too many"
+                raise CppError(self.expanded.place(node.start_byte), why)
 
     def follower(self, count: int) -> Follower:
         """Return what follows a kernel of it."""
@@ -393,7 +409,7 @@ def _instantiated(file: _File, name: str) -> Any:
     """Return where an entry is instantiated explicitly, None if it is not."""
     plain = "".join(name.split())
     return next(
-        (i.node for i in file.collector.instantiations if "".join(i.name.split()) == plain), None
+        (i.node for i in file.collector.instantiations if i.plain == plain), None
     )
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from bisect import bisect_right
 from collections.abc import Callable, Sequence
+from functools import cache
 from itertools import accumulate
 from typing import Any
 
@@ -115,11 +116,19 @@ _ASKED: dict[str, Callable[[Part], Any]] = {
 def parser() -> Any:
     """Return a parser of C++; raises UsageError where the extra is not installed."""
     try:
-        from tree_sitter import Language, Parser
-        from tree_sitter_cpp import language
+        from tree_sitter import Parser
+
+        return Parser(_grammar())
     except ImportError:
         raise needs_extra() from None
-    return Parser(Language(language()))
+
+
+@cache
+def _grammar() -> Any:
+    from tree_sitter import Language
+    from tree_sitter_cpp import language
+
+    return Language(language())
 
 
 def parsed(text: str, shift: int = 0) -> Part:

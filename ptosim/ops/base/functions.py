@@ -188,8 +188,8 @@ def load_all() -> None:
 
 @cache
 def _homes() -> dict[str, list[str]]:
-    files = installed(*_ROOMS)
-    return _derived() if files is None else cached("functions", repr(files).encode(), _derived)
+    made_from = installed(*_ROOMS)
+    return _derived() if made_from is None else cached("functions", made_from.encode(), _derived)
 
 
 def _derived() -> dict[str, list[str]]:
