@@ -246,12 +246,13 @@ class Operation:
     def operands(self) -> list[tuple[str, Operand]]:
         """Return the operands with their names in the row, of lists each; those of clauses are
         left out."""
-        return [
-            (name, operand)
-            for name, bound in self.bound.items()
-            for operand in (bound if isinstance(bound, list) else (bound,))
-            if isinstance(operand, Operand)
-        ]
+        found: list[tuple[str, Operand]] = []
+        for name, bound in self.bound.items():
+            if isinstance(bound, Operand):
+                found.append((name, bound))
+            elif isinstance(bound, list):
+                found += [(name, one) for one in bound if isinstance(one, Operand)]
+        return found
 
     def operand_values(self) -> list[Value]:
         """Return the values that the operands name, in the order of the row; of lists each."""

@@ -47,7 +47,7 @@ from ptosim.language.verify.operands import (
     check_words,
     operand_span,
 )
-from ptosim.language.verify.rule_views import CALLS, OperandView, environment, evaluate, holds
+from ptosim.language.verify.rule_views import environment, evaluate, holds
 from ptosim.language.verify.rules import PREDICATES, Fault, low_precision_of
 
 # Checks of what is written around the operands: regions and dictionaries where they belong.
@@ -247,10 +247,9 @@ class _Verifier:
             return
         if not (op.variant.elements or op.variant.rules):
             return
-        names = environment(op, self.target) | self.facts | self._facts_of_unit(op)
-        operands = names.keys() - CALLS.keys() | op.bound.keys()
-        if any(_is_unknown(names.get(name)) for name in operands):
+        if _has_unknown_type(op, op.variant):
             return
+        names = environment(op, self.target) | self.facts | self._facts_of_unit(op)
         if not self._low_precision(op, definition):
             self._rules(op, definition, op.variant, names, only_types=only_types)
 
@@ -448,11 +447,12 @@ def _is_operand(view: Any) -> bool:
     return isinstance(view, tuple) or getattr(view, "kind", None) is not None
 
 
-def _is_unknown(view: Any) -> bool:
-    """True for an operand whose type is not known, and for a list with such a one."""
-    if isinstance(view, tuple):
-        return any(map(_is_unknown, view))
-    return isinstance(view, OperandView) and view.kind == "error"
+def _has_unknown_type(op: Operation, variant: Variant) -> bool:
+    """True for an operand or result whose type is not known: that is reported where it is from."""
+    is_list = bool(variant.outs) and variant.outs[-1].variadic
+    results = op.results if is_list else op.result_values.values()
+    types = (*(o.type for _, o in op.operands()), *(value.type for value in results))
+    return any(isinstance(type_, ErrorType) for type_ in types)
 
 
 def _looked_into(type_: Type | None, kinds: tuple[str, ...]) -> bool:
