@@ -344,6 +344,12 @@ def _assign(
     return bound if at == len(values) else None
 
 
+def fits(op: Operation) -> bool:
+    """True if each operand is of a kind that its place in the row takes, by the type it has now."""
+    kinds = {d.name: d for d in op.variant.operands} if op.variant is not None else {}
+    return all(_fits(kinds[name], operand) for name, operand in op.operands() if name in kinds)
+
+
 def _fits(definition: OperandDef, value: Operand) -> bool:
     if "any" in definition.kinds:
         return True

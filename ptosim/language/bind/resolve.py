@@ -260,6 +260,8 @@ class _Resolver(Listed, Structured):
         self._bind(op, definition, written)
         self._listed_types(op, definition)
         self._one_type(op, definition, written)
+        if op.variant is not None and self.module.kind == "snippet" and not bind.fits(op):
+            self._bind(op, definition, written)  # a list of types gave an operand another kind
         take_meaning(op, definition, self.isa)
         self._simt_parts(op)
         self._results(op, self._result_types(op, definition, written))

@@ -202,3 +202,19 @@ def test_a_result_that_nobody_names() -> None:
     pto.pnot %m, %m : !pto.mask<b32>, !pto.mask<b32> -> !pto.mask<b32>
   }"""
     assert codes(body) == []
+
+
+@pytest.mark.parametrize(
+    ("text", "given"),
+    [
+        ("%d = pto.vmi.vinterpret_cast %k : !pto.ptr<i32, ub> -> !pto.vmi.vreg<64xsi16>",
+         "(!pto.ptr<i32, ub>)"),
+        ("%d = pto.vmi.vadd %a, %b : !pto.ptr<i32, ub>, !pto.vmi.vreg<64xf32> -> !pto.vmi.vreg<64xf32>",
+         "(!pto.ptr<i32, ub>, !pto.vmi.vreg<64xf32>)"),
+    ],
+)  # fmt: skip
+def test_a_list_of_types_gives_a_snippet_s_operand_another_kind(text: str, given: str) -> None:
+    """What a snippet does not define has the type that the list says, and is refused by it as in a
+    function: no rule is asked of lanes that a pointer does not have."""
+    (found,) = [d for d in ptosim.check(text) if d.is_error]
+    assert (found.code, found.labels[0].text) == ("PTO2001", f"given: {given}")
