@@ -157,23 +157,25 @@ class _Launch:
         aside = unique["read"] - held["read"]
         return self._account(unique, int(passed), aside, unsure=unsure)
 
-    def _unique(self) -> tuple[dict[str, int], bool]:
-        """Bytes that are touched, by direction; True where some place depends on data."""
-        unique = {"read": 0, "write": 0}
-        unsure = False
+    def _unique(self) -> tuple[dict[str, int], int]:
+        """Bytes that are touched, by direction; those of buffers with a place that depends on
+        data."""
+        unique, unsure = {"read": 0, "write": 0}, 0
         for direction in unique:
             of_buffer: dict[Any, list[tuple[_Use, _Box | None]]] = {}
             for use in self.uses:
                 if use.direction == direction:
                     box = self._box(use)
-                    unsure |= box is None
                     key = box.buffer if box is not None else use.op
                     of_buffer.setdefault(key, []).append((use, box))
-            unique[direction] = sum(self._touched(pairs) for pairs in of_buffer.values())
+            for pairs in of_buffer.values():
+                touched = self._touched(pairs)
+                unique[direction] += touched
+                unsure += touched if any(box is None for _, box in pairs) else 0
         return unique, unsure
 
     def _account(
-        self, touched: dict[str, int], passed: int, aside: int, *, unsure: bool
+        self, touched: dict[str, int], passed: int, aside: int, *, unsure: int
     ) -> Footprint:
         """What comes from HBM of what L2 may hold, and the rest."""
         unique = {**touched, "read": touched["read"] - aside}

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 import random
+from math import log
 from types import SimpleNamespace
 
 import pytest
@@ -490,3 +491,66 @@ def test_what_passes_by_l2_comes_from_hbm_each_time(start: str) -> None:
 
     usual = 640 * 64 * 4 if start == "cold" else 0
     assert [far(""), far("default"), far("l2_bypass")] == [usual, usual, 4 * 640 * 64 * 4]
+
+
+PLACED = """module attributes {pto.target_arch = "a3"} {
+  func.func @k(%x: !pto.ptr<f32>, %y: !pto.ptr<i32>) {
+    %c0 = arith.constant 0 : index
+    %c1 = arith.constant 1 : index
+    %c8 = arith.constant 8 : index
+    %c64 = arith.constant 64 : index
+    %c1024 = arith.constant 1024 : index
+    %c9000 = arith.constant 9000 : index
+    %v = pto.make_tensor_view %x, shape = [%c64, %c1024], strides = [%c1024, %c1] : !pto.tensor_view<64x1024xf32>
+    %t = pto.alloc_tile : !pto.tile_buf<vec, 8x1024xf32>
+    scf.for %i = %c0 to %c9000 step %c1 {
+      %n = pto.load_scalar %y[%c0] : !pto.ptr<i32> -> i32
+      %r = arith.index_cast %n : i32 to index
+      %p = pto.partition_view %v, offsets = [%r, %c0], sizes = [%c8, %c1024]
+        : !pto.tensor_view<64x1024xf32> -> !pto.partition_tensor_view<8x1024xf32>
+      pto.tload ins(%p : !pto.partition_tensor_view<8x1024xf32>) outs(%t : !pto.tile_buf<vec, 8x1024xf32>)
+    }
+    return
+  }
+}
+"""
+
+
+def test_bytes_that_data_place_are_counted_but_bound_nothing() -> None:
+    """ "Where offsets depend on data: count every transfer once, say so": 9,000 loads out of 256 KiB
+    may all be of one place, which HBM gives once."""
+    memory = ptosim.load(PLACED, target="910b2").cost(start="cold").to_dict()["memory"]
+    assert memory["every_transfer"]
+    assert memory["unique_bytes"] == 9000 * 8 * 1024 * 4
+    assert memory["bounds"]["HBM"] <= 64 * 1024 * 4 / 1.6e6
+
+
+def test_the_bound_of_l2_is_no_more_than_was_measured() -> None:
+    """5,306 GB/s for a copy on 950 whose buffers both stay in L2 (pto-kernels, mxfp4_quant_a5): "no
+    time below the bound", so the bound of as many bytes is less. 7 TB/s on 910B2, half on 910B4."""
+    for chip, low, high in (("950pr", 5.306, 10), ("910b2", 6.99, 7.01), ("910b4", 3.49, 3.51)):
+        text = LOAD.format(row="%b").replace('"a3"', '"a5"' if chip == "950pr" else '"a3"')
+        times = ptosim.load(text, target=chip).cost(args={"n": 512}, block_num=8).times
+        rate = times.l2_bytes / times.bounds["L2"] / 1e6
+        assert low <= rate <= high
+
+
+def test_launches_in_a_row_begin_no_lower_than_their_floor() -> None:
+    """ "A5: never below 4.7 us": the bar is not, either."""
+    times = cost("s005", args={"rows": 16}).times
+    assert times.back_to_back.low == times.back_to_back.us == 4.7
+
+
+@pytest.mark.parametrize("rows", [16, 512, 4096, 16384])
+def test_a_bar_is_mixed_of_those_of_its_limits(rows: int) -> None:
+    """ "A mixture of limits: interpolate on the log scale by share": the shares of what adds up as
+    a root of powers are the powers, that of the head is its part of the time."""
+    report = cost("s005", args={"rows": rows}, start="cold")
+    times, power = report.times, report.table["machine.mix"]["power"]
+    widths = {"core": 0.19, "L2": 0.28, "HBM": 0.19, "launch": 0.50}
+    found = {"core": times.core_us, "L2": times.l2_us, "HBM": times.hbm_us}
+    every = sum(us**power for us in found.values())
+    part = times.head_us / times.device.us
+    mixed = sum(widths[name] * us**power / every for name, us in found.items())
+    width = part * widths["launch"] + (1 - part) * mixed
+    assert log(times.device.high / times.device.us) == pytest.approx(width, abs=1e-6)

@@ -30,8 +30,8 @@ if TYPE_CHECKING:
 class Footprint:
     """Bytes of a launch, all blocks together, each line of memory counted once (`read`, `written`);
     and what comes from HBM if L2 is empty at the start, as far as lines are touched again after
-    more than L2 keeps (`fetched`, `returned`). `every_transfer` is True where some place depends on
-    data, so that each of its transfers counts as if nobody else touched it. `together` are the
+    more than L2 keeps (`fetched`, `returned`). Of `unsure` bytes the place depends on data: each of
+    their transfers counts as if nobody else touched it. `together` are the
     lines of the program whose loads all blocks of a wave begin at one address, `adding` those that
     add to memory, each with how many blocks begin at one. `passed` bytes go by L2, which holds none
     of the lines `aside` that only they touch."""
@@ -40,11 +40,16 @@ class Footprint:
     written: int
     fetched: int
     returned: int
-    every_transfer: bool = False
+    unsure: int = 0
     together: frozenset[int] = frozenset()
     adding: tuple[tuple[int, int], ...] = ()
     passed: int = 0
     aside: int = 0
+
+    @property
+    def every_transfer(self) -> bool:
+        """True where some transfers count one by one."""
+        return self.unsure > 0
 
     @property
     def unique(self) -> int:
@@ -203,9 +208,7 @@ class Figures(Shown):
         if self.touches is not None:
             return self.touches(self)
         moved = self.moved()
-        return Footprint(
-            moved["read"], moved["write"], moved["read"], moved["write"], every_transfer=True
-        )
+        return Footprint(*moved.values(), *moved.values(), unsure=sum(moved.values()))
 
     @cached_property
     def executed(self) -> list[tuple[Step, int, int]]:

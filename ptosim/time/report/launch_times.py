@@ -116,12 +116,14 @@ def launch_times(report: Figures) -> LaunchTimes:
     host = table["machine.host"]
     limit = LAUNCH if head > work else _limit(report, core, l2_us, hbm_us)
     bounds = _bounds(report, moved, l2_us)
-    least, width = max(bounds.values()), limit_spreads()[limit]
+    least = max(bounds.values())
+    width = _width({_limit(report, 1.0, 0, 0): core + served, L2: l2_us, HBM: hbm_us}, head, power)
 
     def between(us: float) -> Between:
         return Between(us, max(us * exp(-width), least), us * exp(width))
 
     in_row = between(row)
+    in_row = Between(row, max(in_row.low, after["floor_us"]), in_row.high)
     wall = Between(
         max(host["us"], row), max(host["low_us"], in_row.low), max(host["high_us"], in_row.high)
     )
@@ -130,6 +132,16 @@ def launch_times(report: Figures) -> LaunchTimes:
         core, l2_us, hbm_us, head, bounds, touched.unique, moved, round(far),
         touched.every_transfer,
     )  # fmt: skip
+
+
+def _width(limits: dict[str, float], head: float, power: float) -> float:
+    """How far a time may be off, as a logarithm: what its limits are, each by its share of the
+    time; of those that add up as a root of powers the share is that of its power."""
+    widths, work = limit_spreads(), _root(tuple(limits.values()), power)
+    if work <= 0:
+        return widths[LAUNCH]
+    mixed = sum(widths[name] * (us / work) ** power for name, us in limits.items())
+    return (mixed * work + widths[LAUNCH] * head) / (work + head)
 
 
 def same_address(report: Figures) -> dict[int, int]:
@@ -319,13 +331,17 @@ def at_peak(report: Figures) -> float:
 
 
 def _bounds(report: Figures, moved: int, l2_us: float) -> dict[str, float]:
-    """What no launch can be faster than, by what says so."""
+    """What no launch can be faster than, by what says so: lines that data place may be the same
+    ones, and where L2 is known to give more than the rows that its rate is fitted to, that counts.
+    """
     l2 = report.table.rows.get("machine.l2")
     resident = 0.0 if report.start == COLD or l2 is None else l2["mib"] * MIB
     touched = report.footprint
-    least = max(touched.unique - touched.aside - resident, 0) + touched.passed
+    held = touched.unique - touched.aside - touched.unsure
+    least = max(held - resident, 0) + touched.passed
+    peak = l2.get("peak") * GIB / 1e6 if l2 is not None else 0.0
     return {
         CUBE: at_peak(report),
-        L2: l2_us,
+        L2: min(l2_us, moved / peak) if peak else l2_us,
         HBM: least / _rate(report, "machine.hbm"),
     }

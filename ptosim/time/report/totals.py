@@ -72,7 +72,7 @@ class CostReport(Figures):
         at the peak of HBM and products at that of the cube need, unless the total of the cores
         does; the rate of L2 is no such limit, on some chips it is known to be more."""
         found, least = error_bar(self), at_peak(self)
-        if not self._moves_little(found.low / self.mhz) and not self.footprint.every_transfer:
+        if not self._moves_little(found.low / self.mhz):
             least = max(least, self.times.bounds[HBM])
         cycles = min(self.cycles, ceil(least * self.mhz))
         return replace(found, low=max(found.low, cycles))
