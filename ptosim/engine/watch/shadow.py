@@ -70,8 +70,10 @@ class Atom:
 
 
 class Shadow:
-    """The atoms of one memory: a space of a core, or a buffer of global memory. `version` counts
-    cuts, `epoch` how often everything was forgotten."""
+    """The atoms of one memory: a space of a core, or a buffer of global memory. `labels` says which
+    atom each unit belongs to, in as few bytes as numbers of atoms have: a buffer whose elements are
+    apart has a label for each. `version` counts cuts, `epoch` how often everything was
+    forgotten."""
 
     __slots__ = (
         "at_first", "atoms", "bytes", "epoch", "is_global", "labels", "name", "unit", "version",
@@ -83,7 +85,7 @@ class Shadow:
         self.at_first = defined
         self.unit = unit
         units = -(-size // self.unit)
-        self.labels = np.zeros(units, np.int32)
+        self.labels = np.zeros(units, np.uint8)
         self.atoms = [Atom(0, units, defined)]
         self.version = self.epoch = 0
         self.is_global = False
@@ -92,7 +94,7 @@ class Shadow:
         """Be one atom again, as at first."""
         self.unit = UNIT
         units = -(-self.bytes // UNIT)
-        self.labels = np.zeros(units, np.int32)
+        self.labels = np.zeros(units, np.uint8)
         self.atoms = [Atom(0, units, self.at_first)]
         self.version += 1
         self.epoch += 1
@@ -116,12 +118,12 @@ class Shadow:
         if granule < self.unit:
             self._refine(granule)
         view = self._view(part)
-        of_units = view.ravel()
         if len(self.atoms) == 1:
-            return [self._all(view, 0)]
+            return [self._all(part, view.size, 0)]
+        of_units = view.ravel()
         edges = (of_units[1:] != of_units[:-1]).nonzero()[0]
         if not edges.size:
-            return [self._all(view, int(of_units[0]))]
+            return [self._all(part, view.size, int(of_units[0]))]
         firsts, ends = np.zeros((2, edges.size + 1), np.int64)  # of runs of one atom
         firsts[1:] = edges + 1
         ends[:-1], ends[-1] = firsts[1:], of_units.size
@@ -132,8 +134,11 @@ class Shadow:
         found = [self._whole(label, int(count)) for label, count in pairs]
         if len(self.atoms) == before:
             return found
-        made = np.array([atom.label for atom in found], np.int32)[which]
+        made = np.array([atom.label for atom in found])[which]
         moved = (made != of_runs).nonzero()[0]
+        if self._widen():
+            view = self._view(part)
+            of_units = view.ravel()
         if view.flags.c_contiguous and len(moved) <= _FEW:
             for run in moved.tolist():
                 of_units[firsts[run] : ends[run]] = made[run]
@@ -147,16 +152,25 @@ class Shadow:
             return self.labels[part.start // unit : (part.start + part.run) // unit]
         shape = (*(n for n, _ in part.dims), part.run // unit)
         strides = (*(d // unit * size for _, d in part.dims), size)
-        return np.ndarray(shape, np.int32, self.labels, part.start // unit * size, strides)
+        start = part.start // unit * size
+        return np.ndarray(shape, self.labels.dtype, self.labels, start, strides)
 
-    def _all(self, view: np.ndarray, label: int) -> Atom:
-        """Return the atom of units that all belong to one."""
+    def _widen(self) -> bool:
+        """Let the labels have room for all atoms; return if they were written anew."""
+        if len(self.atoms) <= 1 << 8 * self.labels.itemsize:
+            return False
+        self.labels = self.labels.astype(np.min_scalar_type(len(self.atoms) - 1))
+        return True
+
+    def _all(self, part: Strided, count: int, label: int) -> Atom:
+        """Return the atom of so many units that all belong to one."""
         atom = self.atoms[label]
-        if view.size == atom.size:
+        if count == atom.size:
             return atom
-        part = self._cut(atom, view.size)
-        view.fill(part.label)
-        return part
+        made = self._cut(atom, count)
+        self._widen()
+        self._view(part)[...] = made.label
+        return made
 
     def _whole(self, label: int, count: int) -> Atom:
         """Return an atom of which that many units are meant: itself, or what is cut from it."""
@@ -172,7 +186,7 @@ class Shadow:
     def _refine(self, granule: int) -> None:
         factor = self.unit // granule
         if len(self.atoms) == 1:  # nothing to copy, and pages that nobody touches cost nothing
-            self.labels = np.zeros(len(self.labels) * factor, np.int32)
+            self.labels = np.zeros(len(self.labels) * factor, np.uint8)
         else:
             self.labels = np.repeat(self.labels, factor)
         for atom in self.atoms:

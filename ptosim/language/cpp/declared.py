@@ -201,9 +201,7 @@ class Collector:
             return
         name = name_node(inner(field_of(node, "declarator"), "function_declarator"))
         if name is not None:
-            self.instantiations.append(
-                Instantiation(text(name), "".join(text(name).split()), name)
-            )
+            self.instantiations.append(Instantiation(text(name), "".join(text(name).split()), name))
 
     def _function_definition(self, node: Any, scope: Scope, params: Any) -> None:
         declarator = inner(field_of(node, "declarator"), "function_declarator")

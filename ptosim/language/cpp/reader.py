@@ -408,9 +408,7 @@ def _refuse_depth(ops: Sequence[Operation]) -> None:
 def _instantiated(file: _File, name: str) -> Any:
     """Return where an entry is instantiated explicitly, None if it is not."""
     plain = "".join(name.split())
-    return next(
-        (i.node for i in file.collector.instantiations if i.plain == plain), None
-    )
+    return next((i.node for i in file.collector.instantiations if i.plain == plain), None)
 
 
 def _without_ffts(args: list[_Arg], ops: Sequence[Operation]) -> list[_Arg]:

@@ -84,6 +84,25 @@ def test_bytes_are_one_atom_that_the_same_accesses_reached(seed: int) -> None:
     assert len(np.unique(pairs[0])) == len(np.unique(pairs[1])) == pairs.shape[1]
 
 
+@pytest.mark.parametrize("count", [200, 300, pytest.param(40_000, marks=pytest.mark.slow)])
+def test_labels_have_room_for_all_atoms(count: int) -> None:
+    """Atoms of one piece each, then the first half of all of them: beyond what a label of one byte
+    or of two holds, at one atom and at many."""
+    memory = Shadow("x", 8 * count, UNDEFINED)
+    assert memory.labels.nbytes == len(memory.labels)
+    for number in range(count):
+        (atom,) = memory.resolve((Strided(8 * number, 8),))
+        atom.defined = number
+    halves = memory.resolve((Strided(0, 4, ((count, 8),)),))
+    assert sorted(atom.defined for atom in halves) == [*range(count)]
+    assert len(np.unique(memory.labels)) == len(memory.atoms) == 2 * count
+    for place in range(0, 8 * count, 8 * count // 100):
+        first, second = memory.at(place), memory.at(place + 4)
+        assert first in halves
+        assert second not in halves
+        assert first.defined == second.defined == place // 8
+
+
 @pytest.mark.parametrize("most", [4, 400])
 def test_units_are_counted_by_atom_with_and_without_sorting(most: int) -> None:
     """As many runs as atoms, or fewer: which atoms, which of these each run has, units of each."""
