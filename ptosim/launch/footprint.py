@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
-from math import exp, inf, prod
+from math import exp, gcd, inf, prod
 from typing import Any
 
 import numpy as np
@@ -79,22 +79,30 @@ class _Use:
 @dataclass(frozen=True, slots=True)
 class _Box:
     """A part of a buffer: first and end along each dimension of its view (arrays where it is one
-    for each block and round), and the bytes of an index of each."""
+    for each block and round), the bytes of an index of each, and how many of them a window has."""
 
     buffer: Any
     first: tuple[Any, ...]
     end: tuple[Any, ...]
     strides: tuple[int, ...]
     item: float
+    window: tuple[Any, ...] = ()
 
     def bytes(self, granule: int) -> Any:
-        """Return the bytes of whole lines in it."""
+        """Return the bytes of whole lines in it; of an array without where its rows begin."""
         sizes = [e - f for f, e in zip(self.first, self.end, strict=True)]
         order = sorted(range(len(sizes)), key=lambda d: self.strides[d], reverse=True)
         run, outer = self.item, order
         while outer and self.strides[outer[-1]] * self.item <= np.max(run) + self.item / 2:
             run = run * sizes[outer[-1]]
             outer = outer[:-1]
+        if np.ndim(run) == 0 and all(np.ndim(x) == 0 for x in (*self.first, *sizes)):
+            begin = self.buffer[1] + sum(
+                f * s for f, s in zip(self.first, self.strides, strict=True)
+            )
+            apart, rows = (self.strides[outer[-1]], sizes[outer[-1]]) if outer else (0, 1)
+            lines = _lines(begin * self.item, run, apart * self.item, int(rows), granule)
+            return lines * prod((sizes[d] for d in outer[:-1]), start=1)
         lines = -(-run // granule) * granule
         if outer:  # rows that are apart do not share lines, unless they are shorter
             apart = max(self.strides[outer[-1]] * self.item, self.item)
@@ -102,6 +110,8 @@ class _Box:
             lines = np.maximum(lines, run)
         return lines * prod((sizes[d] for d in outer), start=1)
 
+
+_Pairs = list[tuple[_Use, _Box | None]]
 
 # -- boxes ---------------------------------------------------------------------------------------
 
@@ -148,34 +158,40 @@ class _Launch:
     def footprint(self) -> Footprint:
         """Return the account."""
         passing = [use for use in self.uses if passes_by_l2(use.op)]
-        unique, unsure = self._unique()
+        unique, *rest = self._unique()
         if not passing:
-            return self._account(unique, 0, 0, unsure=unsure)
+            return self._account(unique, 0, 0, *rest)
         self.uses = [use for use in self.uses if use not in passing]
         passed = sum(use.bytes * self._lines(use) for use in passing)
-        held, _ = self._unique()
+        held, _, both = self._unique()
         aside = unique["read"] - held["read"]
-        return self._account(unique, int(passed), aside, unsure=unsure)
+        return self._account(unique, int(passed), aside, rest[0], both)
 
-    def _unique(self) -> tuple[dict[str, int], int]:
+    def _unique(self) -> tuple[dict[str, int], int, int]:
         """Bytes that are touched, by direction; those of buffers with a place that depends on
-        data."""
-        unique, unsure = {"read": 0, "write": 0}, 0
+        data; and those of lines that are read and written."""
+        unique, unsure, both = {"read": 0, "write": 0}, 0, 0
+        known: dict[Any, _Pairs] = {}
         for direction in unique:
-            of_buffer: dict[Any, list[tuple[_Use, _Box | None]]] = {}
+            of_buffer: dict[Any, _Pairs] = {}
             for use in self.uses:
                 if use.direction == direction:
                     box = self._box(use)
                     key = box.buffer if box is not None else use.op
                     of_buffer.setdefault(key, []).append((use, box))
-            for pairs in of_buffer.values():
+            for key, pairs in of_buffer.items():
                 touched = self._touched(pairs)
                 unique[direction] += touched
-                unsure += touched if any(box is None for _, box in pairs) else 0
-        return unique, unsure
+                if any(box is None for _, box in pairs):
+                    unsure += touched
+                elif key in known:
+                    both += self._shared(known[key], pairs)
+                else:
+                    known[key] = pairs
+        return unique, unsure, both
 
     def _account(
-        self, touched: dict[str, int], passed: int, aside: int, *, unsure: int
+        self, touched: dict[str, int], passed: int, aside: int, unsure: int, both: int
     ) -> Footprint:
         """What comes from HBM of what L2 may hold, and the rest."""
         unique = {**touched, "read": touched["read"] - aside}
@@ -190,10 +206,10 @@ class _Launch:
             far = {d: min(max(found[d], unique[d]), max(moved[d], unique[d])) for d in unique}
         return Footprint(
             touched["read"], touched["write"], far["read"], far["write"], unsure, *self._together(),
-            passed, aside,
+            passed, aside, both,
         )  # fmt: skip
 
-    def _touched(self, pairs: list[tuple[_Use, _Box | None]]) -> int:
+    def _touched(self, pairs: _Pairs) -> int:
         """Bytes of a buffer that some operations touch in whole lines."""
         moved = sum(use.bytes for use, _ in pairs)
         boxes = [box for _, box in pairs if box is not None]
@@ -202,6 +218,13 @@ class _Launch:
         total = _union(boxes, self.granule)
         lines = max((_line_share(box, self.granule) for box in boxes), default=1)
         return int(min(total, moved * lines))
+
+    def _shared(self, reads: _Pairs, writes: _Pairs) -> int:
+        """Bytes of the lines of a buffer that are read and written."""
+        boxes = [[box for _, box in pairs if box is not None] for pairs in (reads, writes)]
+        areas = [_union(each, self.granule) for each in boxes]
+        common = max(sum(areas) - _union(boxes[0] + boxes[1], self.granule), 0)
+        return int(common / max(min(areas), 1) * min(self._touched(reads), self._touched(writes)))
 
     def _lines(self, use: _Use) -> float:
         box = self._box(use)
@@ -215,6 +238,7 @@ class _Launch:
         numbers, type_ = self.numbers, window.type
         first: list[Any] = []
         end: list[Any] = []
+        window_of: tuple[Any, ...] = ()
         op = window.owner
         while op is not None and op.has("window"):
             offsets = [numbers.operand(o) for o in op.bound.get("offsets") or ()]
@@ -223,6 +247,7 @@ class _Launch:
                 return None
             if not first:
                 first, end = [0] * len(sizes), [s[1] for s in sizes if s is not None]
+                window_of = tuple(end)
             if len(first) != len(offsets):
                 return None
             first = [f + o[0] for f, o in zip(first, offsets, strict=True) if o is not None]
@@ -231,10 +256,15 @@ class _Launch:
             op = window.owner if window is not None else None
         if op is None or not op.has("view") or not isinstance(type_, ViewType):
             return None
-        return self._of_view(op, type_, first, end)
+        return self._of_view(op, type_, first, end, window_of)
 
     def _of_view(
-        self, op: Operation, type_: ViewType, first: list[Any], end: list[Any]
+        self,
+        op: Operation,
+        type_: ViewType,
+        first: list[Any],
+        end: list[Any],
+        window: tuple[Any, ...],
     ) -> _Box | None:
         numbers = self.numbers
         shape = [numbers.operand(o) for o in op.bound.get("shape") or ()]
@@ -256,7 +286,7 @@ class _Launch:
         root: Value = self.roots.get(id(pointer)) or pointer
         name = root.name if root.is_argument else root
         item = type_.elem.bits / 8  # type: ignore[union-attr]
-        return _Box((name, base, steps), tuple(first), tuple(end), steps, item)
+        return _Box((name, base, steps), tuple(first), tuple(end), steps, item, window)
 
     def _base(self, pointer: Value) -> int | None:
         """How many elements a pointer is after its root; None if blocks or rounds decide it."""
@@ -398,8 +428,30 @@ def _at_one_place(box: _Box, blocks: int) -> int:
     return int(np.unique(np.stack(firsts), axis=1, return_counts=True)[1].max())
 
 
+def _lines(begin: float, run: float, apart: float, rows: int, granule: int) -> float:
+    """Bytes of the lines that rows of `run` bytes touch which are `apart` from each other: after as
+    many as bring the begin of a row to the same place in a line, they do as before."""
+    if run <= 0 or rows <= 0:
+        return 0.0
+    step = int(apart * 2)  # half bytes: of elements of four bits, too
+    period = min(2 * granule // gcd(step, 2 * granule), rows) if step else 1
+    starts = begin + apart * np.arange(min(period + 1, rows))
+    ends = -(-(starts + run) // granule)
+    fresh = ends[1:] - np.maximum(starts[1:] // granule, ends[:-1])
+    fresh = np.maximum(np.concatenate(([ends[0] - starts[0] // granule], fresh)), 0)
+    if rows <= period + 1:
+        return float(fresh.sum() * granule)
+    whole, rest = divmod(rows - 1, period)
+    return float((fresh[0] + fresh[1:].sum() * whole + fresh[1 : rest + 1].sum()) * granule)
+
+
 def _line_share(box: _Box, granule: int) -> float:
-    """How many times its bytes the lines of a box are."""
+    """How many times its bytes the lines of a window of a box are."""
+    if box.window:
+        first = tuple(np.min(f) for f in box.first)
+        size = [np.max(w) for w in box.window]
+        end = tuple(f + n for f, n in zip(first, size, strict=True))
+        box = _Box(box.buffer, first, end, box.strides, box.item)
     plain = box.item * prod(e - f for f, e in zip(box.first, box.end, strict=True))
     return float(box.bytes(granule) / plain) if plain else 1.0
 

@@ -34,7 +34,7 @@ class Footprint:
     their transfers counts as if nobody else touched it. `together` are the
     lines of the program whose loads all blocks of a wave begin at one address, `adding` those that
     add to memory, each with how many blocks begin at one. `passed` bytes go by L2, which holds none
-    of the lines `aside` that only they touch."""
+    of the lines `aside` that only they touch; lines of `both` are read and written."""
 
     read: int
     written: int
@@ -45,6 +45,12 @@ class Footprint:
     adding: tuple[tuple[int, int], ...] = ()
     passed: int = 0
     aside: int = 0
+    both: int = 0
+
+    @property
+    def held(self) -> int:
+        """Bytes of the lines that L2 may hold."""
+        return self.unique - self.aside - self.both
 
     @property
     def every_transfer(self) -> bool:

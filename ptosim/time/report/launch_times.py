@@ -184,13 +184,13 @@ def from_hbm(report: Figures, start: str) -> float:
     """Return the bytes that go through HBM. A launch that begins warm finds in L2 what fits; of
     more than that ever less stays from one launch to the next."""
     touched, l2 = report.footprint, report.table.rows.get("machine.l2")
-    far, held = touched.fetched + touched.returned, touched.unique - touched.aside
+    far, held = touched.fetched + touched.returned, touched.held
     if start == COLD or not held or l2 is None:
         return far + touched.passed
     size, kept = l2["mib"] * MIB, l2["warm"]
     over = held / size - kept
     stays = kept * size * exp(-l2["beyond"] * over) if over > 0 else held
-    return max(far - stays, 0.0) + touched.passed
+    return max(far - stays * (1 + touched.both / held), 0.0) + touched.passed
 
 
 def rates_over_time(report: Figures, columns: int) -> dict[str, list[float]]:
@@ -337,8 +337,8 @@ def _bounds(report: Figures, moved: int, l2_us: float) -> dict[str, float]:
     l2 = report.table.rows.get("machine.l2")
     resident = 0.0 if report.start == COLD or l2 is None else l2["mib"] * MIB
     touched = report.footprint
-    held = touched.unique - touched.aside - touched.unsure
-    least = max(held - resident, 0) + touched.passed
+    held = max(touched.held - touched.unsure, 1)
+    least = max(held - resident, 0) * (1 + touched.both / held) + touched.passed
     peak = l2.get("peak") * GIB / 1e6 if l2 is not None else 0.0
     return {
         CUBE: at_peak(report),
