@@ -286,7 +286,7 @@ class Carried(Round):
 
 def rounds_of(lower: int, upper: int, step: int) -> int:
     """Return how many rounds a loop makes."""
-    return max(0, -(-(upper - lower) // step)) if step > 0 else 0
+    return -((lower - upper) // step) if step > 0 and upper > lower else 0
 
 
 def _after_rounds(first: int, gain: int, lower: int, step: int, upper: int) -> int:
@@ -327,7 +327,7 @@ class _Plan:
             for source in sources:
                 bits |= depends.get(source, 0)
             if how is not None:
-                self._steps.append((place, how[0], _taking(sources), bits))
+                self._steps.append((place, how[0], *_sources(sources), bits))
             elif isinstance(each, Unknowable):
                 bits = 1 << len(self._given)
                 self._given.append((each.symbol, each.symbol.default))
@@ -351,20 +351,36 @@ class _Plan:
             some = self._some.get(moved)
             if some is None:
                 bits = sum([1 << n for n, is_moved in enumerate(moved) if is_moved])
-                some = self._some[moved] = [step for step in steps if step[3] & bits]
+                some = self._some[moved] = [step for step in steps if step[-1] & bits]
             steps = some
         self._known = None
         for place, value in zip(self._places, now, strict=True):
             values[place] = value
-        for place, function, take, _ in steps:
-            values[place] = function(*take(values))
+        for place, function, one, other, take, _ in steps:
+            if take is None:
+                values[place] = function(values[one], values[other])
+            elif other == _ALONE:
+                values[place] = function(values[one])
+            else:
+                values[place] = function(*take(values))
         self._known = now
         return self._made(values)
 
 
-_Step = tuple[int, Callable[..., Any], Callable[[list[Any]], Sequence[Any]], int]
-"""Where a value goes, what computes it, what it is computed from, and a bit for each symbol that it
-depends on."""
+_ALONE = -1
+_Step = tuple[
+    int, Callable[..., Any], int, int, Callable[[list[Any]], Sequence[Any]] | None, int
+]  # fmt: skip
+"""Where a value goes, what computes it, of what (of two values their places, of one its own and
+`_ALONE`, else what takes them), and a bit for each symbol that it depends on."""
+
+
+def _sources(
+    places: Sequence[int],
+) -> tuple[int, int, Callable[[list[Any]], Sequence[Any]] | None]:
+    if len(places) == 2:
+        return places[0], places[1], None
+    return (places[0], _ALONE, _taking(places)) if len(places) == 1 else (0, 0, _taking(places))
 
 
 def _taking(places: Sequence[int]) -> Callable[[list[Any]], Sequence[Any]]:

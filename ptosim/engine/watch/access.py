@@ -4,7 +4,7 @@ note; and which bytes of its loads a vector region uses, as far as its text show
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 from ptosim.engine.core.bound import Inst
@@ -85,11 +85,13 @@ def noted(core: Core, inst: Inst, found: Effects, shadows: Shadows) -> Access:
 
 
 def _footprints(
-    reached: Iterable[Reached | Touch],
+    reached: Sequence[Reached | Touch],
     op: Operation | None,
     shadows: Shadows,
     owners: dict[str, Value | None],
 ) -> tuple[Footprint, ...]:
+    if not reached:
+        return ()
     prints = [footprint(one, op, shadows, owners) for one in reached]
     return tuple([print_ for print_ in prints if print_ is not None])
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any
 
 import numpy as np
@@ -20,7 +20,7 @@ from ptosim.engine.watch.access import SCALAR, Access, Agent, Clock
 from ptosim.engine.watch.report import Reporter
 from ptosim.engine.watch.shadow import ORIGIN, Footprint, Shadow
 from ptosim.ground.diagnostics.model import Label
-from ptosim.ground.records import NamedTuple, dataclass, replace
+from ptosim.ground.records import NamedTuple, dataclass
 from ptosim.machine.core import Core, Machine
 from ptosim.machine.effects.account import UNDEFINED
 from ptosim.machine.effects.ranges import intervals
@@ -45,7 +45,7 @@ class _Hidden(NamedTuple):
     content: bytes
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(slots=True, eq=False)
 class _Use:
     """An access: by which core and instruction, and how many its pipe has done with it; what the
     core knew of others then; of a store the bytes of the line, as bits, that the core stored since
@@ -57,6 +57,9 @@ class _Use:
     count: int
     known: Clock
     stored: int = 0
+
+
+_NOTHING = nullcontext()
 
 
 class ScalarLines:
@@ -83,16 +86,15 @@ class ScalarLines:
         self.lost: dict[Line, tuple[Shadow, int]] = {}
         """Bytes of lines, as bits, of which nobody knows what they are in the end."""
 
-    @contextmanager
-    def scalar(self, access: Access, agent: Agent) -> Iterator[None]:
-        """Around a load or store of the scalar unit, which finds what its cache has."""
+    def scalar(self, access: Access, agent: Agent) -> AbstractContextManager[None]:
+        """A load or store of the scalar unit begins: return what is around it, so that it finds
+        what its cache has."""
         use = _Use(access.core, access.inst, agent.index, agent.count + 1, agent.clock)
         hidden = [h for p in access.reads for line in _lines(p) for h in self._load(use, line, p)]
         for print_ in access.writes:
             for line in _lines(print_):
                 self._store(use, line, print_)
-        with self._hiding(hidden):
-            yield
+        return self._hiding(hidden) if hidden else _NOTHING
 
     def moved(self, access: Access, agent: Agent) -> None:
         """A transfer past the cache."""
@@ -274,7 +276,7 @@ class ScalarLines:
         core = use.core.index
         users = self._dirty.setdefault(line, {})
         bits = _bits(print_, line) | (users[core].stored if core in users else 0)
-        use = replace(use, stored=bits)
+        use = _Use(use.core, use.inst, use.agent, use.count, use.known, bits)
         other = next((u for c, u in users.items() if c != core), None)
         if other is not None:
             self._tell("PTO5250", use, other)

@@ -438,6 +438,7 @@ class Monitor(Marks):
         }
 
         is_cached = self.watched_lines is not None and not op.has("atomic_update")
+        owners: dict[str, Value | None] = {}
 
         def watched(core: Core) -> None:
             if not self.is_on:
@@ -446,6 +447,7 @@ class Monitor(Marks):
             held = core.slots
             values = {n: const if s is None else held[s] for n, (s, const) in operands.items()}
             found = effects_of_action(core, op, values, self.target)
+            found.owners = owners
             access = noted(core, inst, found, self.shadow)
             if self.vector.holds(inst):
                 run(core)

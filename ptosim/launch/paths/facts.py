@@ -263,8 +263,10 @@ class Facts:
 
     facts: list[Fact] = field(default_factory=list)
     indices: dict[str, str] = field(default_factory=dict)
-    _plain: dict[str, str] = field(default_factory=dict)
-    _answers: dict[tuple[tuple[str, int], ...], bool] = field(default_factory=dict)
+    _asked: dict[tuple[Symbol, ...], tuple[dict[Symbol, str], dict[tuple[int, ...], bool]]] = (
+        field(default_factory=dict)
+    )
+    """Of some symbols those that are meant, by their names there, and what was answered."""
     _of_ranges: list[Facts] = field(default_factory=list)
     """Those among them that say neither a remainder nor values, once they are asked for."""
 
@@ -288,19 +290,18 @@ class Facts:
                 kept = [f for f in self.facts if not f.has_gaps]
                 self._of_ranges.append(Facts(kept, self.indices))
             return self._of_ranges[0].hold(values)
-        about: list[tuple[str, int]] = []
-        for symbol, value in values.items():
-            plain = self._plain.get(symbol.name)
-            if plain is None:
-                is_meant = any(_is_of(n, symbol.name) for fact in self.facts for n in fact.names)
-                plain = self._plain[symbol.name] = _plain(symbol.name) if is_meant else ""
-            if plain:
-                about.append((plain, value))
-        key = tuple(about)
-        found = self._answers.get(key)
+        symbols = (*values,)
+        asked = self._asked.get(symbols)
+        if asked is None:
+            names = {n for fact in self.facts for n in fact.names}
+            meant = [s for s in symbols if any(_is_of(n, s.name) for n in names)]
+            asked = self._asked[symbols] = {s: _plain(s.name) for s in meant}, {}
+        about, answers = asked
+        key = (*[values[symbol] for symbol in about],)
+        found = answers.get(key)
         if found is None:
-            named = dict(about)
-            found = self._answers[key] = all(fact.holds(named) for fact in self.facts)
+            named = dict(zip(about.values(), key, strict=True))
+            found = answers[key] = all(fact.holds(named) for fact in self.facts)
         return found
 
     def of_symbol(self, symbol: Symbol) -> Symbol:

@@ -59,17 +59,17 @@ class Space:
     def fits(self, tried: Assignment, *, steps: bool = True) -> Assignment | None:
         """Return an assignment with counts above their indices; None if it does not occur. Without
         `steps` any number takes the place of a multiple."""
-        made = dict(tried)
-        symbols = (*made,)
+        symbols = (*tried,)
         pairs = self._pairs.get(symbols)
         if pairs is None:
             by_name = {symbol.name: symbol for symbol in symbols}
             pairs = [(s, by_name[s.below]) for s in symbols if s.below in by_name]
             self._pairs[symbols] = pairs
+        made = tried
         for symbol, count in pairs:
             value = made[symbol]
             if made[count] <= value:
-                made[count] = value + 1
+                made = {**made, count: value + 1}
                 if value >= count.high:
                     return None
         return made if self.facts is None or self.facts.hold(made, steps=steps) else None

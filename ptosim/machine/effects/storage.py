@@ -134,12 +134,13 @@ def _sources(root: Value) -> list[Value]:
     return [] if _makes_storage(root) else _moved_on(owner, root)
 
 
+_STORING = frozenset(("points_into", "makes_storage", "places"))
+
+
 def _makes_storage(root: Value) -> bool:
     """True for an allocation, and for a pointer made of a number: the program's own address."""
     owner = root.owner
-    return owner is not None and any(
-        owner.has(trait) for trait in ("points_into", "makes_storage", "places")
-    )
+    return owner is not None and not _STORING.isdisjoint(owner.traits)
 
 
 def _moved_on(owner: Operation, value: Value) -> list[Value]:
@@ -310,9 +311,8 @@ def flag_key(op: Operation) -> tuple[str, str, str]:
 def access_entry(op: Operation, key: str, target: str) -> dict[str, Any] | None:
     """What a row says for a target, where its condition on variant, element type or spaces (`vec`:
     the operands that are tiles in UB) holds."""
-    row = op.definition.access if op.definition is not None else {}
-    table = row.get(key, {})
-    entry = table.get(target, table.get("both"))
+    table = op.definition.access.get(key) if op.definition is not None else None
+    entry = table.get(target, table.get("both")) if table is not None else None
     if entry is None:
         return None
     if "variant" in entry and getattr(op.variant, "name", "") not in entry["variant"].split():
@@ -392,7 +392,9 @@ def library_events(op: Operation, target: str) -> tuple[tuple[str, str, int], ..
 def registers(op: Operation, target: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """Return the registers that an operation reads and those that it writes, of those that more
     than one pipe uses."""
-    entry = access_entry(op, "registers", target) or {}
+    entry = access_entry(op, "registers", target)
+    if entry is None:
+        return (), ()
     return tuple(entry.get("reads", "").split()), tuple(entry.get("writes", "").split())
 
 

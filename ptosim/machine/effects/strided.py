@@ -73,7 +73,10 @@ class Strided:
     @property
     def end(self) -> int:
         """One past the last byte."""
-        return self.start + sum((n - 1) * d for n, d in self.dims) + self.run
+        end = self.start + self.run
+        for count, distance in self.dims:
+            end += (count - 1) * distance
+        return end
 
     @property
     def bytes(self) -> int:
@@ -81,8 +84,12 @@ class Strided:
         return self.run * math.prod(n for n, _ in self.dims)
 
     def granule(self, unit: int) -> int:
-        """Return the largest divisor of `unit` that all borders of runs are multiples of."""
-        return math.gcd(unit, self.start, self.run, *(d for _, d in self.dims))
+        """Return the largest divisor of `unit`, a power of two, that all borders of runs are
+        multiples of."""
+        borders = self.start | self.run
+        for _, distance in self.dims:
+            borders |= distance
+        return min(unit, borders & -borders or unit)
 
 
 class Beyond(NamedTuple):

@@ -47,6 +47,12 @@ def wrap(value: int, dtype: DType) -> int:
     return value
 
 
+def _most_alike(*types: DType) -> int:
+    """Return the largest number from 0 on up to which numbers are the same in all of some integer
+    types, with a sign or without; -1 where there are truth values among them."""
+    return min(-1 if type_.name == "i1" else (1 << (type_.bits - 1)) - 1 for type_ in types)
+
+
 def unsigned(value: int, dtype: DType) -> int:
     """Return the bits of an integer as an unsigned number."""
     return integer(value) & ((1 << (1 if dtype.name == "i1" else dtype.bits)) - 1)
@@ -102,10 +108,18 @@ def _signed(value: int, dtype: DType) -> int:
 
 def _seen(view: Callable[[int, DType], int], function: Callable[[int, int], int]) -> Maker:
     def make(operand: DType, result: DType) -> Function:
-        if view is unsigned:
-            bits = (1 << (1 if operand.name == "i1" else operand.bits)) - 1
-            return lambda a, b: wrap(function(integer(a) & bits, integer(b) & bits), operand)
-        return lambda a, b: wrap(function(view(a, operand), view(b, operand)), operand)
+        most = _most_alike(operand)
+        bits = (1 << (1 if operand.name == "i1" else operand.bits)) - 1
+
+        def seen(a: int, b: int) -> int:
+            if a.__class__ is int and 0 <= a <= most and b.__class__ is int and 0 <= b <= most:
+                value = function(a, b)
+                return value if 0 <= value <= most else wrap(value, operand)
+            if view is unsigned:
+                return wrap(function(integer(a) & bits, integer(b) & bits), operand)
+            return wrap(function(view(a, operand), view(b, operand)), operand)
+
+        return seen
 
     return make
 
@@ -117,9 +131,11 @@ def _quotient(function: Callable[[int, int], int], view: Callable[[int, DType], 
     """Nothing can be divided by zero, whether it is known or not."""
 
     def make(operand: DType, result: DType) -> Function:
-        seen = _seen(view, function)(operand, result)
+        seen, most = _seen(view, function)(operand, result), _most_alike(operand)
 
         def divide(a: int, b: int) -> int:
+            if a.__class__ is int and 0 <= a <= most and b.__class__ is int and 0 < b <= most:
+                return function(a, b)  # not more than `a`
             if b.__class__ is not Unknown and b == 0:
                 raise ScalarFault("division by zero")
             return seen(a, b)
@@ -133,8 +149,12 @@ def _shift(function: Callable[[int, int], int], view: Callable[[int, DType], int
     signed = view is _signed
 
     def make(operand: DType, result: DType) -> Function:
+        most = _most_alike(operand)
 
         def shift(a: int, b: int) -> int:
+            if a.__class__ is int and 0 <= a <= most and b.__class__ is int:
+                if 0 <= b < operand.bits and 0 <= (value := function(a, b)) <= most:
+                    return value
             amount = unsigned(b, operand)
             if amount >= operand.bits:
                 return -1 if signed and a < 0 else 0
@@ -159,8 +179,14 @@ def compare_integers(predicate: str, operand: DType) -> Function:
     function = COMPARISONS[predicate if predicate in COMPARISONS else predicate[1:]]
     if signed and operand.kind == "int" and operand.name != "i1":
         return function
-    view = _signed if signed else unsigned
-    return lambda a, b: function(view(a, operand), view(b, operand))
+    view, most = _signed if signed else unsigned, _most_alike(operand)
+
+    def compare(a: int, b: int) -> bool:
+        if a.__class__ is int and 0 <= a <= most and b.__class__ is int and 0 <= b <= most:
+            return function(a, b)
+        return function(view(a, operand), view(b, operand))
+
+    return compare
 
 
 def compare_floats(predicate: str) -> Function:
@@ -182,7 +208,14 @@ def compare_floats(predicate: str) -> Function:
 
 def _cast_bits(view: Callable[[int, DType], int]) -> Maker:
     def make(operand: DType, result: DType) -> Function:
-        return lambda a: wrap(view(integer(a), operand), result)
+        most = _most_alike(operand, result)
+
+        def cast(a: int) -> int:
+            if a.__class__ is int and 0 <= a <= most:
+                return a
+            return wrap(view(integer(a), operand), result)
+
+        return cast
 
     return make
 
