@@ -33,7 +33,7 @@ class Bound:
         # True for an operation that waits, of which nobody need know before its event has come.
         self.at_once = binding.at_issue is None and not (binding.signals and binding.awaits)
         self.cost: Any = None  # for the timing model
-        self.access: Any = None  # for the sanitizers
+        self.access: Any = None  # for the sanitizers: of an earlier run until they know it
 
 
 class Moved(Bound):

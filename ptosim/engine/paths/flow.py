@@ -230,8 +230,8 @@ class Flow:
     """What checks told, by instruction, core and operands without forms, then by the others: runs
     ask the same again and again."""
     bound: dict[tuple[Any, ...], Any] = field(default_factory=dict)
-    """Bindings of operations on tiles, by instruction, core and operands: None for one that each
-    run binds anew."""
+    """Operations on tiles as the last run bound them, by instruction, core and operands: None for
+    one that each run binds anew."""
 
 
 def flow_of(program: DecodedProgram, seeds: Iterable[int]) -> Flow:

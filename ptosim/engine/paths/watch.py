@@ -71,6 +71,7 @@ _PLACES = ("addr", "slot", "row", "col")
 """Operands that say where on chip a tile is."""
 _ON_CHIP = frozenset((TileRef, int, bool, float, type(None)))
 """What operands of operations on tiles of a core are."""
+_NEW = object()
 _REFUSED = "PTO8"
 """Codes of what this version does not execute: no value makes that right or wrong."""
 
@@ -93,6 +94,7 @@ class Paths(Scalars):
         self._launch: Any = None
         self._kept: Any = None
         self._written: list[tuple[Any, int, int]] = []
+        self._shared: list[Bound] = []
         self._counts: dict[tuple[Any, ...], int] = {}
         self._replays: dict[tuple[int, int], dict[tuple[Any, ...], Mapping[int, Any]]] = {}
 
@@ -455,35 +457,56 @@ class Paths(Scalars):
         return bound
 
     def _bound_before(self, engine: Any, core: Core, inst: Inst) -> Bound | None:
-        """Return an operation on tiles, of which no check told anything, as it was bound in an
-        earlier run: what it does depends on nothing but its operands. None for any other."""
+        """Return an operation on tiles, and on views of buffers that are as large, of which no
+        check told anything, as it was bound in an earlier run: what it does depends on nothing
+        but its operands, and on which registers are set. None for any other."""
         if self.loops is not None:
             return None
         operands = inst.getter(core.slots)
         several = operands if operands.__class__ is tuple else (operands,)
-        if not all(operand.__class__ in _ON_CHIP for operand in several):
-            return None
-        key = inst.pc, core.index, operands
-        if key not in self._flow.bound:
-            self._flow.bound[key] = self._bound_apart(engine, core, inst)
-        binding = self._flow.bound[key]
-        if binding is None:
-            return None
-        if binding.core is not core:
-            effects = effects_of(binding) if binding.effects is None else binding.effects
-            if binding.effects is None and not effects.is_of(binding.core):
-                self._flow.bound[key] = None
+        key: tuple[Any, ...] = inst.pc, core.index, operands, *core.registers
+        for operand in several:
+            if operand.__class__ in _ON_CHIP:
+                continue
+            if operand.__class__ is not GmView or not operand.is_placed:
                 return None
-            binding.effects = effects.on(core)
+            if operand.memory.__class__ is not int:
+                return None
+            buffer = engine.machine.buffers[operand.memory]
+            key = *key, buffer.name, buffer.size
+        known = self._flow.bound.get(key, _NEW)
+        if known is _NEW:
+            known = self._flow.bound[key] = self._bound_apart(engine, core, inst)
+            if known is not None:
+                self._shared.append(known)
+            return known
+        if known is None:
+            return None
+        binding = known.binding
+        if binding.core is core:
+            made = Bound(nothing, binding)
+        elif known.access is None:  # nobody watched it
+            return None
+        else:
             binding.copied = [(a._replace(core=core), b._replace(core=core))
                               for a, b in binding.copied]  # fmt: skip
-            binding.core = core
+            binding.core, binding.effects = core, None
+            made = Bound(nothing, binding)
+            made.access = known.access
         binding.emit = engine.sink.emit
-        return Bound(nothing, binding)
+        self._flow.bound[key] = made
+        self._shared.append(made)
+        return made
 
-    def _bound_apart(self, engine: Any, core: Core, inst: Inst) -> Binding | None:
-        """Bind an operation, and return that if it is on its core's tiles alone and nothing is told
-        or left open."""
+    def forget(self) -> None:
+        """The run is over: let go of what watched it."""
+        for bound in self._shared:
+            bound.commit = nothing
+        self._shared.clear()
+
+    def _bound_apart(self, engine: Any, core: Core, inst: Inst) -> Bound | None:
+        """Bind an operation, and return that if it is on its core's operands alone and nothing is
+        told or left open."""
         kept = self.unchecked, self.unplaced
         self.unchecked, self.unplaced = {}, {}
         muted = Muted(engine, self._launch, self._kept)
@@ -497,10 +520,14 @@ class Paths(Scalars):
             self.unchecked, self.unplaced = kept
         of = bound.binding
         waits = of.sync or of.signals or of.awaits or of.guard or of.at_issue or of.done
-        reaches = of.touches or of.moved or of.made or of.beyond or of.found or of.pushed
+        reaches = of.touches or of.made or of.beyond or of.found or of.pushed
         is_own = all(each.core is core for pair in of.copied for each in pair)
         is_plain = is_quiet and bound.commit is nothing and not (waits or reaches) and is_own
-        return of if is_plain else None
+        if not is_plain:
+            return None
+        of.effects = effects_of(of)
+        of.emit = engine.sink.emit
+        return bound if of.effects.is_of(core) else None
 
     def _report(self, engine: Host, inst: Inst, fault: Fault) -> None:
         key = (inst.op.start if inst.op else -1, engine.finding(inst, fault).code)

@@ -34,6 +34,21 @@ class Access:
     found: tuple[Footprint, ...] = ()
     spoils: tuple[tuple[Footprint, int | None], ...] = ()
     is_atomic: bool = False
+    copied: tuple[Footprint | None, ...] | None = None
+    """The sources of copies, once somebody asked for them."""
+
+    def on(self, core: Core, inst: Inst, shadows: Shadows) -> Access:
+        """Return the same accesses in another run."""
+
+        def moved(prints: Iterable[Footprint | None]) -> tuple[Any, ...]:
+            return tuple([p.on(shadows(core, p.where)) if p is not None else p for p in prints])
+
+        made = Access(core, inst, moved(self.reads), moved(self.writes), moved(self.found))
+        spoiled = zip(moved([p for p, _ in self.spoils]), self.spoils, strict=True)
+        made.spoils = tuple([(print_, state) for print_, (_, state) in spoiled])
+        made.is_atomic = self.is_atomic
+        made.copied = moved(self.copied) if self.copied is not None else None
+        return made
 
     def moved(self, distance: int) -> Access:
         """Return the accesses of the same operation with its window of global memory so many bytes
@@ -44,6 +59,7 @@ class Access:
         made.found = tuple([p.moved(distance) for p in self.found])
         made.spoils = self.spoils
         made.is_atomic = self.is_atomic
+        made.copied = self.copied
         return made
 
     @property
@@ -118,7 +134,7 @@ def footprint(
             owners[name] = owner
     else:
         owner = owners[name]
-    return Footprint(shadow, parts, name, owner)
+    return Footprint(shadow, parts, name, owner, reached.where)
 
 
 def hidden_scratch(core: Core, op: Operation, binding: Bound, shadows: Shadows) -> Footprint | None:
@@ -132,7 +148,7 @@ def hidden_scratch(core: Core, op: Operation, binding: Bound, shadows: Shadows) 
         return None
     place = core.machine_def.scratch[0]
     part = Strided(place.start, place.bytes)
-    return Footprint(shadows(core, place.space), (part,), "hidden scratch", None)
+    return Footprint(shadows(core, place.space), (part,), "hidden scratch", None, place.space)
 
 
 # -- vector regions --------------------------------------------------------------------------------

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from ptosim.engine.core.bound import DecodedProgram
-from ptosim.engine.watch.access import Shadows, footprint
+from ptosim.engine.watch.access import Access, Shadows, footprint
 from ptosim.engine.watch.shadow import ORIGIN, Atom, Entry, Footprint, Shadow
 from ptosim.ground.ir.core import Operand, Operation, Value
 from ptosim.ground.ir.types import DType
@@ -298,15 +298,19 @@ Foreign = Callable[[Core, Atom, Footprint], bool]
 
 
 def copier(
-    binding: Binding, shadows: Shadows, is_stale: Foreign, went_out: Told
+    binding: Binding, access: Access, shadows: Shadows, is_stale: Foreign, went_out: Told
 ) -> Callable[[], None] | None:
     """Return what gives the destinations of copies the states of their sources, None if nothing is
     copied. It is called after the destinations were noted as written."""
     touches = binding.touches
     found = [(source, target, (1, 1)) for source, target in binding.copied]
     found += touches.found if touches is not None else []
+    if not found:
+        return None
     op = binding.op
-    pairs = [(footprint(pair[0], op, shadows), pair) for pair in found]
+    if access.copied is None:
+        access.copied = tuple([footprint(source, op, shadows) for source, _, _ in found])
+    pairs = zip(access.copied, found, strict=True)
     known = [(print_, pair) for print_, pair in pairs if print_ is not None]
     if not known:
         return None

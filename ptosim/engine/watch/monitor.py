@@ -132,7 +132,7 @@ class Monitor(Marks):
         numbers = self._with_values(self.quant.check_of(binding) if self.quant else None)
         touches = self.library_events(core, inst)
         told = partial(self.report.went_out, access=access)
-        spreads = copier(binding, self.shadow, self.is_stale, told)
+        spreads = copier(binding, access, self.shadow, self.is_stale, told)
         return tuple(c for c in (numbers, touches, spreads) if c is not None)
 
     def _with_values(self, check: Callable[[], None] | None) -> Callable[[], None] | None:
@@ -297,8 +297,11 @@ class Monitor(Marks):
         """Return what a binding touches; operands that share bytes are reported the first time."""
         if isinstance(bound, Moved) and first.access is not None:
             return first.access.moved(bound.distance)
-        binding = bound.binding
-        access = access_of(core, inst, binding, self.shadow)
+        binding, earlier = bound.binding, bound.access
+        if earlier is not None:  # of another run
+            access = earlier.on(core, inst, self.shadow)
+        else:
+            access = access_of(core, inst, binding, self.shadow)
         if binding.touches is not None:
             return access
         if self.chosen.defined:

@@ -380,6 +380,7 @@ class Footprint:
     parts: tuple[Strided, ...]
     name: str
     owner: Any  # the allocation that the bytes belong to, if it is known
+    where: Any = None  # the memory, as instructions name it
     known: tuple[Atom, ...] = ()
     version: int = -1
     is_copied: bool = False  # it goes on as it is, whether it has values or not
@@ -405,7 +406,13 @@ class Footprint:
         if not self.shadow.is_global:
             return self
         parts = tuple([Strided(p.start + distance, p.run, p.dims) for p in self.parts])
-        return Footprint(self.shadow, parts, self.name, self.owner)
+        return Footprint(self.shadow, parts, self.name, self.owner, self.where)
+
+    def on(self, shadow: Shadow) -> Footprint:
+        """Return the same bytes of a memory in another run."""
+        made = Footprint(shadow, self.parts, self.name, self.owner, self.where)
+        made.is_copied = self.is_copied
+        return made
 
     @property
     def span(self) -> tuple[int, int]:

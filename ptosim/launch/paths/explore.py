@@ -317,6 +317,7 @@ class Search:
         except GoesOn as loop:
             outcome, domain.noted.ends = None, loop.ends
         launch.forget()
+        domain.forget()
         return PathRun(assignment, domain.noted, outcome, launch.engine.executed)
 
     def _seeds(self, launch: Launch) -> dict[int, Symbol]:

@@ -73,22 +73,9 @@ class Effects:
     owners: dict[str, Value | None] = field(default_factory=dict)
 
     def is_of(self, core: Core) -> bool:
-        """True if all that is reached is operands on this core."""
+        """True if all that is reached is operands of this core."""
         every = (*self.reads, *self.writes, *self.found, *[one for one, _ in self.spoils])
-        return all(one.__class__ is Reached and one.core is core for one in every)
-
-    def on(self, core: Core) -> Effects:
-        """Return what is on one core as that of another run's."""
-
-        def moved(every: Sequence[Any]) -> list[Any]:
-            return [Reached(one.operand, core, one.where, one.parts) for one in every]
-
-        spoils = moved([one for one, _ in self.spoils])
-        return Effects(
-            moved(self.reads), moved(self.writes), moved(self.found),
-            [(one, state) for one, (_, state) in zip(spoils, self.spoils, strict=True)],
-            self.is_atomic, self.owners,
-        )  # fmt: skip
+        return all(one.core is core for one in every)
 
 
 class Bound(Protocol):
