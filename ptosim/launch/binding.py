@@ -13,6 +13,7 @@ from ptosim.engine.core.bound import DecodedProgram
 from ptosim.ground.diagnostics.model import Sink
 from ptosim.ground.errors import OpFault, UnsizedError, UsageError
 from ptosim.ground.ir.core import Value
+from ptosim.ground.ir.program import Function
 from ptosim.ground.ir.types import (
     REGISTERS,
     DType,
@@ -31,11 +32,13 @@ from ptosim.launch import arguments, generated, results
 from ptosim.launch.generated import (
     LazyArray,
     Needed,
+    Used,
     is_lazy,
     missing_scalars,
     needed_elements,
     only_read,
     squeezed,
+    uses_of_pointers,
 )
 from ptosim.launch.prepared import NORMAL, Prepared, RunOptions
 from ptosim.launch.results import Unmade, unmade
@@ -88,6 +91,8 @@ class Binding:
         self.program, self.machine, self.options, self.sink = program, machine, options, sink
         self.generated = dict(prepared.assumed)
         """What was left out, and what stands for it in words."""
+        self.used: dict[Function, list[Used]] = {}
+        """How functions use their pointers: known to all bindings of a launch."""
         self.tile_inputs: dict[str, np.ndarray] = {}
         """The tiles that have content from the start."""
         self.arrays: dict[str, Argument] = {}
@@ -152,7 +157,9 @@ class Binding:
         found: dict[str, Needed] = {}
         open_: set[str] = set()  # of which one of them does not say how much it reaches
         for function in self.launched:
-            reached = needed_elements(function, given)
+            if function not in self.used:
+                self.used[function] = uses_of_pointers(function)
+            reached = needed_elements(function, given, self.used[function])
             open_ |= {v.name for v in function.args if isinstance(v.type, PtrType)} - set(reached)
             for name, needed in reached.items():
                 if name not in found or needed.elements > found[name].elements:

@@ -21,7 +21,7 @@ from ptosim.ground.ir.program import Function
 from ptosim.ground.ir.types import DType, PackedDType, PtrType, ScalarType, Type, ViewType
 from ptosim.ground.isa.schema import Role
 from ptosim.ground.limits import current
-from ptosim.ground.records import dataclass, replace
+from ptosim.ground.records import NamedTuple, dataclass, replace
 from ptosim.machine.effects.storage import named_values
 from ptosim.machine.gm import five_dims, view_spec
 from ptosim.machine.pages import LARGE, PAGE, argument_dtype, as_bytes, from_bytes, to_bytes
@@ -207,27 +207,46 @@ class Needed:
     in_order: bool = False  # a view has that shape, row after row
 
 
-def needed_elements(function: Function, scalars: Mapping[str, Any]) -> dict[str, Needed]:
+def needed_elements(
+    function: Function, scalars: Mapping[str, Any], used: Sequence[Used] | None = None
+) -> dict[str, Needed]:
     """Return what the views whose shape and strides the text and the `scalars` that are given fix
     reach of each pointer argument. Pointers without such a view are missing, those that nothing
-    uses need nothing."""
+    uses need nothing. `used` is how it uses them, if somebody knows."""
     needed: dict[str, Needed] = {}
-    pointers = {value: value.name for value in function.args if isinstance(value.type, PtrType)}
+    pointers = (value for value in function.args if isinstance(value.type, PtrType))
     elsewhere: set[str] = set()
-    needed |= {name: Needed(0, (0,)) for value, name in pointers.items() if not value.uses}
-    opened = [o for o in function.ops if o.definition is not None and o.definition.fifo == "open"]
-    for op in function.ops:
-        used = {pointers[value] for value in op.operand_values() if value in pointers}
-        if not used:
-            continue
-        name, reach = _viewed(op, pointers), None
-        if name is not None:
-            reach = _slots(op, opened) or _reach(op, scalars)
+    needed |= {value.name: Needed(0, (0,)) for value in pointers if not value.uses}
+    for op, names, name, slots in uses_of_pointers(function) if used is None else used:
+        reach = (slots or _reach(op, scalars)) if name is not None else None
         if name is not None and reach is not None:
             needed[name] = _larger(needed.get(name), reach)
         else:
-            elsewhere |= used
+            elsewhere |= names
     return {n: replace(reach, is_whole=n not in elsewhere) for n, reach in needed.items()}
+
+
+class Used(NamedTuple):
+    """An operation on pointer arguments, and their names: that of which it makes a view, and what
+    that is where it is that of a FIFO's slots."""
+
+    op: Operation
+    names: set[str]
+    viewed: str | None
+    slots: Needed | None
+
+
+def uses_of_pointers(function: Function) -> list[Used]:
+    """Return how a function uses its pointer arguments."""
+    found: list[Used] = []
+    pointers = {value: value.name for value in function.args if isinstance(value.type, PtrType)}
+    opened = [o for o in function.ops if o.definition is not None and o.definition.fifo == "open"]
+    for op in function.ops:
+        names = {pointers[value] for value in op.operand_values() if value in pointers}
+        if names:
+            name = _viewed(op, pointers)
+            found.append(Used(op, names, name, _slots(op, opened) if name is not None else None))
+    return found
 
 
 def only_read(functions: Iterable[Function]) -> set[str]:

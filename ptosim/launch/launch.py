@@ -41,7 +41,9 @@ from ptosim.machine.tile import TileRef, load_tile
 
 if TYPE_CHECKING:
     from ptosim.engine.core.schedule import Scheduled
+    from ptosim.ground.ir.program import Function
     from ptosim.ground.isa.costs import CostTable
+    from ptosim.launch.generated import Used
     from ptosim.time.chip import Blocks
     from ptosim.time.report.totals import CostReport
 
@@ -92,6 +94,7 @@ class Launch:
         self.machine = Machine(machine_of(self.front.chip), has_values=extent.depth is Depth.VALUES)
         self.machine.looked = extent.looked
         self._binding, self._clusters = extent.binding, clusters
+        self._used: dict[Function, list[Used]] = {}
         if options.peer is not None:
             from ptosim.launch import peers  # most launches are whole
 
@@ -115,6 +118,7 @@ class Launch:
     def _take(self, args: Args) -> None:
         prepared, options = self.prepared, self.options
         self.binding = self._binding(prepared, self.program, self.machine, options, self.sink)
+        self.binding.used = self._used
         given = arguments.by_name(prepared.launched, args, options.ranks)
         given = {**prepared.front.resolved.defaults, **given}
         self.binding.bind(given)

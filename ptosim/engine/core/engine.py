@@ -207,7 +207,8 @@ class Engine(Binder):
         bound = self.bound(core, inst) if inst.kind is Kind.EXEC else None
         if self.timing is not None:
             self._time(self.timing, core, inst, bound)
-        self._notify(self._on_issue, core, inst, bound)
+        for listen in self._on_issue:
+            listen(core, inst, bound)
         if bound is not None:
             core.pc = inst.pc + 1
             self.pace.issue(self, core, inst, bound)
@@ -222,7 +223,8 @@ class Engine(Binder):
         else:
             inst.run(core)
         core.pc = following
-        self._notify(self._on_commit, core, inst, None)
+        for listen in self._on_commit:
+            listen(core, inst, None)
 
     def _time(self, timing: Timing, core: Core, inst: Inst, bound: Bound | None) -> None:
         """Issue an instruction in time, or count it to those of the scalar unit."""
@@ -240,12 +242,6 @@ class Engine(Binder):
         if step is not None:
             self.issuers[index](step, self.scalars[index])
             self.scalars[index] = 0
-
-    def _notify(
-        self, listeners: tuple[Listener, ...], core: Core, inst: Inst, bound: Bound | None
-    ) -> None:
-        for listen in listeners:
-            listen(core, inst, bound)
 
     # -- vector regions ----------------------------------------------------------------------------
 
@@ -321,7 +317,8 @@ class Engine(Binder):
             bound.commit()
         except OpFault as fault:
             raise self.trap(inst, fault) from fault
-        self._notify(self._on_commit, core, inst, bound)
+        for listen in self._on_commit:
+            listen(core, inst, bound)
 
     def issue_by(self, issuers: list[Callable[[Any, int], None]] | None) -> None:
         """Issue in time through other functions, by core; None: those of the timing model."""

@@ -48,7 +48,7 @@ from ptosim.machine.effects.account import effects_of
 from ptosim.machine.tile import TileRef
 from ptosim.machine.values import GmView, Pointer
 from ptosim.machine.vector import VectorWindow
-from ptosim.ops.base.binding import Binding, OpFault
+from ptosim.ops.base.binding import OpFault
 from ptosim.ops.base.functions import nothing
 from ptosim.ops.scalar.numbers import DIVIDES, ScalarFault
 
@@ -460,20 +460,9 @@ class Paths(Scalars):
         """Return an operation on tiles, and on views of buffers that are as large, of which no
         check told anything, as it was bound in an earlier run: what it does depends on nothing
         but its operands, and on which registers are set. None for any other."""
-        if self.loops is not None:
+        key = self._what_is_bound(core, inst) if self.loops is None else None
+        if key is None:
             return None
-        operands = inst.getter(core.slots)
-        several = operands if operands.__class__ is tuple else (operands,)
-        key: tuple[Any, ...] = inst.pc, core.index, operands, *core.registers
-        for operand in several:
-            if operand.__class__ in _ON_CHIP:
-                continue
-            if operand.__class__ is not GmView or not operand.is_placed:
-                return None
-            if operand.memory.__class__ is not int:
-                return None
-            buffer = engine.machine.buffers[operand.memory]
-            key = *key, buffer.name, buffer.size
         known = self._flow.bound.get(key, _NEW)
         if known is _NEW:
             known = self._flow.bound[key] = self._bound_apart(engine, core, inst)
@@ -497,6 +486,21 @@ class Paths(Scalars):
         self._flow.bound[key] = made
         self._shared.append(made)
         return made
+
+    def _what_is_bound(self, core: Core, inst: Inst) -> tuple[Any, ...] | None:
+        """Return what decides how an operation is bound; None where there may be more to it."""
+        operands = inst.getter(core.slots)
+        key: tuple[Any, ...] = inst.pc, core.index, operands, *core.registers
+        for operand in operands if operands.__class__ is tuple else (operands,):
+            if operand.__class__ in _ON_CHIP:
+                continue
+            if operand.__class__ is not GmView or not operand.is_placed:
+                return None
+            if operand.memory.__class__ is not int:
+                return None
+            buffer = self._engine.machine.buffers[operand.memory]
+            key = *key, buffer.name, buffer.size
+        return key
 
     def forget(self) -> None:
         """The run is over: let go of what watched it."""

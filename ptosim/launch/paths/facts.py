@@ -263,8 +263,8 @@ class Facts:
 
     facts: list[Fact] = field(default_factory=list)
     indices: dict[str, str] = field(default_factory=dict)
-    _asked: dict[tuple[Symbol, ...], tuple[dict[Symbol, str], dict[tuple[int, ...], bool]]] = (
-        field(default_factory=dict)
+    _asked: dict[tuple[Symbol, ...], tuple[dict[Symbol, str], dict[tuple[int, ...], bool]]] = field(
+        default_factory=dict
     )
     """Of some symbols those that are meant, by their names there, and what was answered."""
     _of_ranges: list[Facts] = field(default_factory=list)

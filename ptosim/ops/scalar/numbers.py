@@ -152,9 +152,9 @@ def _shift(function: Callable[[int, int], int], view: Callable[[int, DType], int
         most = _most_alike(operand)
 
         def shift(a: int, b: int) -> int:
-            if a.__class__ is int and 0 <= a <= most and b.__class__ is int:
-                if 0 <= b < operand.bits and 0 <= (value := function(a, b)) <= most:
-                    return value
+            is_plain = a.__class__ is int and 0 <= a <= most and b.__class__ is int
+            if is_plain and 0 <= b < operand.bits and 0 <= (value := function(a, b)) <= most:
+                return value
             amount = unsigned(b, operand)
             if amount >= operand.bits:
                 return -1 if signed and a < 0 else 0
