@@ -298,14 +298,16 @@ class _Plan:
     follow one another differ in one symbol or two: what does not depend on these keeps its value of
     the last one."""
 
-    __slots__ = ("_given", "_known", "_made", "_places", "_some", "_steps", "_values")
+    __slots__ = ("_given", "_known", "_made", "_some", "_steps", "_taken", "_values")
 
     def __init__(self, forms: Sequence[Form], env: Env) -> None:
-        self._given: list[tuple[Symbol, int]] = []
-        self._places: list[int] = []
-        self._values: list[Any] = []
+        given = list(frozenset().union(*[form.symbols for form in forms]))
+        at = {symbol: place for place, symbol in enumerate(given)}
+        self._given = given
+        self._taken = itemgetter(*given) if len(given) > 1 else _first_of(given)
+        self._values: list[Any] = [symbol.default for symbol in given]
         self._steps: list[_Step] = []
-        self._known: list[int] | None = None
+        self._known: tuple[int, ...] | None = None
         self._some: dict[tuple[bool, ...], list[_Step]] = {}
         depends: dict[int, int] = {}  # by place, a bit for each symbol
         places: dict[int, int] = {}
@@ -321,18 +323,18 @@ class _Plan:
             todo.pop()
             if id(each) in places:
                 continue
+            if isinstance(each, Unknowable):
+                place = places[id(each)] = at[each.symbol]
+                depends[place] = 1 << place
+                continue
             sources = [places[id(p)] if isinstance(p, Form) else self._place(p) for p in parts]
             place = places[id(each)] = self._place(each.now)
-            bits = 0
-            for source in sources:
-                bits |= depends.get(source, 0)
             if how is not None:
+                bits = 0
+                for source in sources:
+                    bits |= depends.get(source, 0)
                 self._steps.append((place, how[0], *_sources(sources), bits))
-            elif isinstance(each, Unknowable):
-                bits = 1 << len(self._given)
-                self._given.append((each.symbol, each.symbol.default))
-                self._places.append(place)
-            depends[place] = bits
+                depends[place] = bits
         self._made = _taking([places[id(form)] for form in forms])
 
     def _place(self, value: Any) -> int:
@@ -341,8 +343,11 @@ class _Plan:
 
     def values(self, assignment: Assignment) -> Sequence[Any]:
         """Return the values under an assignment. Raises what computing one raises."""
-        get = assignment.get
-        now = [get(symbol, default) for symbol, default in self._given]
+        try:
+            now = self._taken(assignment)
+        except KeyError:
+            get = assignment.get
+            now = (*[get(symbol, symbol.default) for symbol in self._given],)
         known, values, steps = self._known, self._values, self._steps
         if now == known:
             return self._made(values)
@@ -354,8 +359,7 @@ class _Plan:
                 some = self._some[moved] = [step for step in steps if step[-1] & bits]
             steps = some
         self._known = None
-        for place, value in zip(self._places, now, strict=True):
-            values[place] = value
+        values[: len(now)] = now
         for place, function, one, other, take, _ in steps:
             if take is None:
                 values[place] = function(values[one], values[other])
@@ -365,6 +369,13 @@ class _Plan:
                 values[place] = function(*take(values))
         self._known = now
         return self._made(values)
+
+
+def _first_of(given: Sequence[Symbol]) -> Callable[[Assignment], tuple[int, ...]]:
+    if not given:
+        return lambda assignment: ()
+    (only,) = given
+    return lambda assignment: (assignment[only],)
 
 
 _ALONE = -1
@@ -454,6 +465,7 @@ def constants_of(form: Form, most: int = 24) -> list[int]:
 
 CANNOT = (ArithmeticError, IndexError, NeedsValue, OpFault, ScalarFault, TypeError, ValueError)
 """What evaluating a form may raise where a run under the assignment would not get there."""
+_NOT_THERE = (*CANNOT, NoRound)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -475,7 +487,7 @@ class Decision:
         """True if it turns out the same under an assignment."""
         try:
             return bool(self.form.value(env) == self.outcome)
-        except (*CANNOT, NoRound):
+        except _NOT_THERE:
             return False
 
 
@@ -495,7 +507,7 @@ class Course:
             self._plan = _Plan([d.form for d in self._decisions], Env(assignment))
         try:
             return sum(map(ne, self._plan.values(assignment), self._outcomes))
-        except (*CANNOT, NoRound):
+        except _NOT_THERE:
             env = Env(assignment)
             return sum([not decision.holds(env) for decision in self._decisions])
 
@@ -507,9 +519,12 @@ class Course:
 class Limit:
     """A check of an instruction whose operands have forms. `breaks` says what is told with other
     operands, nothing where it holds; `after` is how many decisions its run had made, `others` are
-    operands without forms, `guards` what its round decided of the branches that it is in."""
+    operands without forms, `guards` what its round decided of the branches that it is in;
+    `answers` gives what was told before, by operands."""
 
-    __slots__ = ("_plans", "_symbols", "after", "breaks", "guards", "inst", "operands", "others")
+    __slots__ = (
+        "_plans", "_symbols", "after", "answers", "breaks", "guards", "inst", "operands", "others",
+    )  # fmt: skip
 
     def __init__(
         self,
@@ -519,10 +534,11 @@ class Limit:
         after: int = 0,
         others: Mapping[int, Any] = MappingProxyType({}),
         guards: Sequence[Decision] = (),
+        answers: Callable[[], Mapping[Any, str]] = dict,
     ) -> None:
-        self.inst, self.operands, self.breaks = inst, operands, breaks
+        self.inst, self.operands, self.breaks, self.answers = inst, operands, breaks, answers
         self.after, self.others, self.guards = after, others, guards
-        self._plans: list[tuple[_Plan, _Plan | None]] | None = None
+        self._plans: tuple[Mapping[Any, str], list[tuple[_Plan, _Plan | None]]] | None = None
         self._symbols: frozenset[Symbol] | None = None
 
     @property
@@ -544,16 +560,22 @@ class Limit:
         instruction is not reached with one."""
         found: str | None = None
         if self._plans is None:
-            self._plans = list(self._planned(assignment))
-        for number, (plan, guard) in enumerate(self._plans):
+            self._plans = self.answers(), list(self._planned(assignment))
+        answers, plans = self._plans
+        for number, (plan, guard) in enumerate(plans):
             is_asked = number or is_guarded
             try:
                 if guard is not None and is_asked and not self._is_inside(guard, assignment):
                     continue
-                values = dict(zip(self.operands, plan.values(assignment), strict=True))
-            except (*CANNOT, NoRound):
+                values = (*plan.values(assignment),)
+            except _NOT_THERE:
                 continue
-            found = self.breaks(values)
+            try:
+                found = answers.get(values)
+            except TypeError:  # an operand that has no hash
+                found = None
+            if found is None:
+                found = self.breaks(dict(zip(self.operands, values, strict=True)))
             if found:
                 return found
             if guard is not None and number:

@@ -348,9 +348,14 @@ class Paths(Scalars):
         self, core: Core, inst: Inst, forms: Mapping[int, Form], given: Mapping[int, Any]
     ) -> Limit:
         others = {s: value for s, value in given.items() if not isinstance(value, Form)}
-        breaks = self._breaker(core, inst, others, is_of_run=any(f.own for f in forms.values()))
         guards = self._guards(inst) if any(f.is_of_round for f in forms.values()) else ()
-        return Limit(inst, forms, breaks, len(self.noted.decisions), others, guards)
+        after = len(self.noted.decisions)
+        if inst.kind is Kind.VECTOR:
+            is_of_run = any(f.own for f in forms.values())
+            breaks = self._misplacer(core, inst, others, is_of_run=is_of_run)
+            return Limit(inst, forms, breaks, after, others, guards)
+        breaks, answers = self._breaker(core, inst, others, (*forms,))
+        return Limit(inst, forms, breaks, after, others, guards, answers)
 
     def _guards(self, inst: Inst) -> Sequence[Decision]:
         """What the present rounds decided of the branches around an instruction: in others these
@@ -376,28 +381,35 @@ class Paths(Scalars):
             for s in limit.symbols
         )  # fmt: skip
 
-    def _breaker(
+    def _misplacer(
         self, core: Core, inst: Inst, fixed: Mapping[int, Any], *, is_of_run: bool
     ) -> Callable[[Mapping[int, Any]], str]:
-        original, answers = self._engine.program.insts[inst.pc], self._flow.answers
-        known: dict[tuple[Any, ...], str] | None = None
+        original = self._engine.program.insts[inst.pc]
+        return lambda values: _misplaced(core, original, {**fixed, **values}) if is_of_run else ""
+
+    def _breaker(
+        self, core: Core, inst: Inst, fixed: Mapping[int, Any], slots: tuple[int, ...]
+    ) -> tuple[Callable[[Mapping[int, Any]], str], Callable[[], dict[Any, str]]]:
+        """Return what asks a check with other values of some slots, and what was answered."""
+        original, every = self._engine.program.insts[inst.pc], self._flow.answers
+
+        def answers() -> dict[Any, str]:
+            try:
+                return every.setdefault((inst.pc, core.index, *fixed.items(), *slots), {})
+            except TypeError:  # an operand that has no hash
+                return {}
 
         def breaks(values: Mapping[int, Any]) -> str:
-            nonlocal known
-            if inst.kind is Kind.VECTOR:
-                return _misplaced(core, original, {**fixed, **values}) if is_of_run else ""
-            asked = (*values.values(),)  # of the same slots each time
+            known, asked = answers(), (*values.values(),)  # of the same slots each time
             try:
-                if known is None:
-                    known = answers.setdefault((inst.pc, core.index, *fixed.items(), *values), {})
                 told = known.get(asked)
-            except TypeError:  # an operand that has no hash
+            except TypeError:
                 return self._told(core, original, {**fixed, **values})
             if told is None:
                 told = known[asked] = self._told(core, original, {**fixed, **values})
             return told
 
-        return breaks
+        return breaks, answers
 
     def _told(self, core: Core, inst: Inst, values: Mapping[int, Any]) -> str:
         """Execute an instruction on other values; return what it tells about a bound."""
