@@ -166,10 +166,12 @@ class Launch:
         at = self.machine
         return Kept(self.engine, at.cores, at.clusters, at.buffers, at.global_counters)
 
-    def put_back(self, kept: Kept) -> None:
-        """Go back to other arguments of it."""
+    def put_back(self, kept: Kept) -> Kept:
+        """Go back to other arguments of it; return those that it had."""
         at = self.machine
+        had = Kept(self.engine, at.cores, at.clusters, at.buffers, at.global_counters)
         self.engine, at.cores, at.clusters, at.buffers, at.global_counters = kept
+        return had
 
     @classmethod
     def of(

@@ -739,6 +739,8 @@ class Muted:
     """An engine whose findings go nowhere, on the arguments of its launch that were `kept`;
     `told` is the message of the first one about a bound, unless nobody `asks` for it."""
 
+    __slots__ = ("_asks", "_engine", "_kept", "_launch", "_of", "_other", "told")
+
     def __init__(self, engine: Any, launch: Any, kept: Any, *, asks: bool = True) -> None:
         self._engine, self._asks = engine, asks
         self._launch, self._of = launch, kept
@@ -751,13 +753,12 @@ class Muted:
         self._kept = engine.sink, engine.reported
         engine.sink, engine.reported = Sink() if self._asks else _NOWHERE, set()
         if launch.engine is not engine:
-            self._other = launch.kept()
-            launch.put_back(self._of)
+            self._other = launch.put_back(self._of)
 
     def __exit__(self, *_: object) -> None:
         engine = self._engine
-        told = engine.sink
-        if len(told):
+        told = engine.sink.diagnostics
+        if told:
             bad = (d for d in told if d.severity > Severity.NOTE)
             self.told = next((d.message for d in bad if _is_bound(d)), "")
         engine.sink, engine.reported = self._kept

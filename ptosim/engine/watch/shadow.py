@@ -120,6 +120,8 @@ class Shadow:
         view = self._view(part)
         if len(self.atoms) == 1:
             return [self._all(part, view.size, 0)]
+        if view.size == 1:
+            return [self._all(part, 1, view.item())]
         of_units = view.ravel()
         edges = (of_units[1:] != of_units[:-1]).nonzero()[0]
         if not edges.size:
