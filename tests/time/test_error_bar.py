@@ -109,3 +109,15 @@ def test_published_fits_that_differ_widen_the_bar():
     part = next(p for p in report("cube/gemm_f16").error_bar.parts if p.name == "move")
     assert part.basis == FITS
     assert 0.22 <= part.spread <= 0.30
+
+
+def test_what_bars_are_made_of_is_read_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A command made its bars of a file that it read for each class: half of its time."""
+    before = report("basics/vadd").to_dict()
+
+    def reads(name: str) -> None:
+        raise AssertionError(name)
+
+    monkeypatch.setattr("ptosim.ground.isa.costs.read_toml", reads)
+    again = report("basics/vadd").to_dict()
+    assert (again["error_bar"], again["times"]) == (before["error_bar"], before["times"])

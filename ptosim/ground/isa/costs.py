@@ -355,6 +355,7 @@ def spreads() -> Mapping[str, float]:
     return read_toml("costs/spread.toml")["spread"]
 
 
+@lru_cache(maxsize=1)
 def limit_spreads() -> Mapping[str, float]:
     """Return how far off times of launches are, by what limits them, as a natural logarithm: nine
     of ten published times of kernels whose family the fit did not see are within."""
@@ -363,13 +364,20 @@ def limit_spreads() -> Mapping[str, float]:
 
 def left_out(target: str, class_name: str) -> LeftOut | None:
     """Return the error of a class on points that the fit did not see; None if there are none."""
+    return _left_out().get((target, class_name))
+
+
+@lru_cache(maxsize=1)
+def _left_out() -> Mapping[tuple[str, str], LeftOut]:
+    found = {}
     for row in read_toml("costs/accuracy.toml").get("left_out", ()):
-        if (row["target"], row["class"]) == (target, class_name):
-            figures = (row["mean"], row["nine_of_ten"], row["worst"])
-            return LeftOut(target, class_name, row["points"], *figures)
-    return None
+        figures = (row["points"], row["mean"], row["nine_of_ten"], row["worst"])
+        key = row["target"], row["class"]
+        found[key] = LeftOut(*key, *figures)
+    return found
 
 
+@lru_cache(maxsize=1)
 def least_points() -> int:
     """Return how many points a class needs for their scatter to be trusted alone."""
     return read_toml("costs/spread.toml")["least"]["points"]
