@@ -229,6 +229,8 @@ class Flow:
     answers: dict[tuple[Any, ...], dict[tuple[Any, ...], str]] = field(default_factory=dict)
     """What checks told, by instruction, core and operands without forms, then by the others: runs
     ask the same again and again."""
+    branches: dict[int, set[Operation]] = field(default_factory=dict)
+    """The branches around an instruction, by its place, once somebody asked for them."""
     bound: dict[tuple[Any, ...], Any] = field(default_factory=dict)
     """Operations on tiles as the last run bound them, by instruction, core and operands: None for
     one that each run binds anew."""

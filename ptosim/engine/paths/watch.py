@@ -360,10 +360,15 @@ class Paths(Scalars):
     def _guards(self, inst: Inst) -> Sequence[Decision]:
         """What the present rounds decided of the branches around an instruction: in others these
         may go another way, and then it is not reached."""
-        around = inst.op.around() if inst.op is not None else ()
-        branches = {op for op in around if op.parent is not None and not op.traits & _REPEATED}
+        branches = self._flow.branches.get(inst.pc)
+        if branches is None:
+            around = inst.op.around() if inst.op is not None else ()
+            branches = {op for op in around if op.parent is not None and not op.traits & _REPEATED}
+            self._flow.branches[inst.pc] = branches
+        if not branches:
+            return ()
         found: dict[Operation, Decision] = {}
-        for decision in reversed(self.noted.decisions) if branches else ():
+        for decision in reversed(self.noted.decisions):
             op = decision.inst.op
             if op in branches and isinstance(decision.outcome, bool):
                 found.setdefault(op, decision)
@@ -559,7 +564,7 @@ class Paths(Scalars):
         if self._flow.has_tiles and bound.binding.sync is None:
             self._note_use(core, inst)
         sources, slots, half = self._flow.asked.get(inst.pc, ()), core.slots, self._half
-        is_open = any(slots[half + s] is not None for s in sources)
+        is_open = bool(sources) and any(slots[half + s] is not None for s in sources)
         if is_open and bound.binding.sync is None:
             self._bounded(core, inst, self._operands(core, inst), len(self._engine.sink))
         elif is_open:

@@ -377,7 +377,7 @@ class Clocks:
 
     def issue(self, agent: Agent) -> None:
         """An operation goes into a queue: it knows what the scalar unit knows now."""
-        agent.pending.append(self.scalar(agent.core).clock)
+        agent.pending.append(agent.scalar.clock)
 
     def begin(self, agent: Agent) -> None:
         """An operation of a pipe takes effect."""

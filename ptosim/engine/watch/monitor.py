@@ -320,7 +320,7 @@ class Monitor(Marks):
         if not self.is_on:
             return
         agent = self.clocks.agent(core, inst.pipe)
-        self.clocks.issue(agent)
+        agent.pending.append(agent.scalar.clock)
         binding = bound.binding
         if binding.signals and binding.awaits:  # a meeting: arrive first, leave later
             for key in binding.signals:

@@ -48,6 +48,9 @@ class DType:
         object.__setattr__(self, "is_float", self.kind == "float")
         object.__setattr__(self, "is_integer", self.kind in ("int", "uint"))
 
+    def __hash__(self) -> int:
+        return hash(self.name)  # views and tiles are looked up by it all the time
+
     def bytes_for(self, count: int) -> int:
         """Return the bytes that `count` consecutive elements take (4-bit elements: two a byte)."""
         return (count * self.bits + 7) // 8
