@@ -7,6 +7,7 @@ import json
 
 import pytest
 
+import ptosim
 from ptosim.ground.isa import costs
 from ptosim.ground.isa.overlay import wanted_instead
 from ptosim.ground.isa.targets import chips
@@ -108,3 +109,26 @@ def test_a_shape_takes_a_length_that_the_kernel_allows(cli, tmp_path):
 def test_more_buffers_may_be_none():
     program = loaded(added("a5"))
     assert program.cost(what_if={"buffers": 0}).cycles == program.cost().cycles
+
+
+@pytest.mark.parametrize(("m", "n", "moved"), [(-1, 16, 0), (1, -1, 0), (-1, -1, 0), (2, 16, 128)])
+def test_a_number_below_zero_moves_nothing(m: int, n: int, moved: int) -> None:
+    """Rows or columns of an accumulator that are counted below 0: no bytes, no time below that of
+    the launch, and no bar that is no number (an internal error once)."""
+    text = f"""
+module attributes {{pto.target_arch = "a5"}} {{
+  func.func @k(%y: !pto.ptr<f32, gm>) attributes {{pto.aicore}} {{
+    pto.section.cube {{
+      %c0 = arith.constant 0 : i64
+      %m = arith.constant {m} : i64
+      %n = arith.constant {n} : i64
+      %acc = pto.castptr %c0 : i64 -> !pto.ptr<f32, acc>
+      pto.mte_l0c_gm %acc, %y, %m, %n, %m, %n, %c0, %c0 : !pto.ptr<f32, acc>, !pto.ptr<f32, gm>, i64, i64, i64, i64, i64, i64
+    }}
+    return
+  }}
+}}
+"""
+    report = ptosim.load(text).cost(target="a5")
+    assert report.moved() == {"read": 0, "write": moved}
+    assert 0 < report.times.device.low <= report.times.device.us <= report.times.device.high

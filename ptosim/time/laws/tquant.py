@@ -21,6 +21,7 @@ Maxima of the groups, exponents and scales, scaled conversion.
 from __future__ import annotations
 
 from math import prod
+from typing import Any
 
 from ptosim.ground.diagnostics.model import UnsupportedError, finding
 from ptosim.ground.ir.types import REGISTER_BYTES
@@ -248,7 +249,7 @@ def quant_function(request: Request) -> Cost:
 
 def copy(request: Request) -> Cost:
     """Bursts of bytes, or of units, through as many loops as there are."""
-    args = request.shape.args
+    args = _sizes(request)
     bursts = args.get("nburst.count", args.get("count", 1)) * prod(args.get("loop.count", ()))
     length = args["length"] * request.entry.options.get("unit", 1)
     return _through(request, _path(request), bursts * length, bursts)
@@ -256,7 +257,7 @@ def copy(request: Request) -> Cost:
 
 def fractals(request: Request) -> Cost:
     """Global memory to L1 as fractals: `n` rows of `d` values, for each group."""
-    args = request.shape.args
+    args = _sizes(request)
     count, depth = (args.get(f"shape.{name}", args.get(name)) for name in "nd")
     rows = count * max(args.get("dst_group.groups", 1), 1)
     size = _pointer(request, "src").dtype.bytes_for(rows * depth)
@@ -265,7 +266,7 @@ def fractals(request: Request) -> Cost:
 
 def load(request: Request) -> Cost:
     """L1 to L0A or L0B."""
-    args = request.shape.args
+    args = _sizes(request)
     if args.get("m_step") is not None:
         return _through(request, _path(request), args["m_step"] * args["k_step"] * 512, 1)
     count = args["k"] * args.get("m", args.get("n", 0))
@@ -274,7 +275,7 @@ def load(request: Request) -> Cost:
 
 def scales(request: Request) -> Cost:
     """Scales of L0A or L0B: a byte for each row or column and 32 values of k."""
-    args = request.shape.args
+    args = _sizes(request)
     if args.get("x_step") is not None:
         return _through(request, "mat_scaling", args["x_step"] * args["y_step"] * 32, 1)
     size = args.get("m", args.get("n", 0)) * -(-args["k"] // 32)
@@ -283,14 +284,14 @@ def scales(request: Request) -> Cost:
 
 def fixpipe(request: Request) -> Cost:
     """An m by n accumulator: the bytes that are written count."""
-    args = request.shape.args
+    args = _sizes(request)
     size = _pointer(request, "dst").dtype.bytes_for(args["m"] * args["n"])
     return _through(request, _path(request), size, args["m"], args["n"])
 
 
 def product(request: Request) -> Cost:
     """m x k by k x n."""
-    args = request.shape.args
+    args = _sizes(request)
     if "config" in args:  # three fields of 12 bits
         m, k, n = (args["config"] >> shift & 0xFFF for shift in (0, 12, 24))
     else:
@@ -300,7 +301,7 @@ def product(request: Request) -> Cost:
 
 def fill(request: Request) -> Cost:
     """Blocks of 32 bytes in L1 with a word."""
-    args = request.shape.args
+    args = _sizes(request)
     return _through(request, "fill_mat", args["repeat_times"] * args["blocks"] * 32, 1)
 
 
@@ -340,6 +341,22 @@ def repeats(request: Request) -> Cost:
     cycles = row["start"] + slope * count + (counted if counts else 0)
     stages = [Stage(name, cycles, max(count, 1), row.confidence)]
     return request.cost(stages, latency=row["start"], work=count * lanes)
+
+
+_FIELDS = ("config",)
+"""Numbers whose bits are several sizes."""
+
+
+def _sizes(request: Request) -> dict[str, Any]:
+    """Sizes and counts of an instruction: a number below 0 moves nothing, as one that is 0."""
+
+    def counted(value: Any) -> Any:
+        if value.__class__ is tuple:
+            return tuple(map(counted, value))
+        return max(value, 0) if value.__class__ is int else value
+
+    args = request.shape.args
+    return {n: v if n in _FIELDS else counted(v) for n, v in args.items()}
 
 
 def _pointer(request: Request, name: str) -> PointerShape:
