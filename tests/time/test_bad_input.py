@@ -4,6 +4,7 @@ nobody gave."""
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 import pytest
 
@@ -14,6 +15,7 @@ from ptosim.ground.isa.targets import chips
 from tests.launch.programs.expected import PROGRAMS
 from tests.time.test_reports import added, loaded
 
+REGRESS = Path(__file__).parents[1] / "regress"
 PLACES = (
     "dispatch.width", "port.depth", "port.width", "in_flight.count", "loads.ports", "stores.ports",
 )  # fmt: skip
@@ -131,4 +133,12 @@ module attributes {{pto.target_arch = "a5"}} {{
 """
     report = ptosim.load(text).cost(target="a5")
     assert report.moved() == {"read": 0, "write": moved}
+    assert 0 < report.times.device.low <= report.times.device.us <= report.times.device.high
+
+
+def test_a_view_of_fewer_than_no_rows_moves_nothing() -> None:
+    """Its sizes are refused by the run; what is priced before has a time and a bar."""
+    text = (REGRESS / "view_of_minus_one_loaded.pto").read_text(encoding="utf-8")
+    report = ptosim.load(text).cost(target="a2a3")
+    assert report.moved() == {"read": 0, "write": 0}
     assert 0 < report.times.device.low <= report.times.device.us <= report.times.device.high

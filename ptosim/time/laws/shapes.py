@@ -72,8 +72,8 @@ class ViewShape:
 
     @property
     def bytes(self) -> int:
-        """Bytes of all elements."""
-        return self.dtype.bytes_for(prod(self.sizes))
+        """Bytes of all elements; a size below 0 has none, as one that is 0."""
+        return self.dtype.bytes_for(prod(self.sizes)) if min(self.sizes, default=1) > 0 else 0
 
     def runs(self) -> tuple[int, int]:
         """Return the number of contiguous runs and the bytes of each."""

@@ -137,7 +137,9 @@ def launch_times(report: Figures) -> LaunchTimes:
 def _width(limits: dict[str, float], head: float, power: float) -> float:
     """How far a time may be off, as a logarithm: what its limits are, each by its share of the
     time; of those that add up as a root of powers the share is that of its power."""
-    widths, work = limit_spreads(), _root(tuple(limits.values()), power)
+    widths = limit_spreads()
+    limits = {name: max(us, 0.0) for name, us in limits.items()}
+    work = _root(tuple(limits.values()), power)
     if work <= 0:
         return widths[LAUNCH]
     mixed = sum(widths[name] * (us / work) ** power for name, us in limits.items())
