@@ -112,6 +112,8 @@ class _Box:
 
 
 _Pairs = list[tuple[_Use, _Box | None]]
+"""Operations on a buffer, each with the part that it touches; None where data say it."""
+
 
 # -- boxes ---------------------------------------------------------------------------------------
 

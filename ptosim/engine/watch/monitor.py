@@ -320,7 +320,7 @@ class Monitor(Marks):
         if not self.is_on:
             return
         agent = self.clocks.agent(core, inst.pipe)
-        agent.pending.append(agent.scalar.clock)
+        self.clocks.issue(agent)
         binding = bound.binding
         if binding.signals and binding.awaits:  # a meeting: arrive first, leave later
             for key in binding.signals:

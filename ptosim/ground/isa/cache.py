@@ -95,8 +95,8 @@ def recalled(kind: str, inputs: bytes) -> Any:
 
 
 _tidied: set[Path] = set()
-"""Folders that this process has tidied up for what is one of many: a full one is looked through in
-a tenth of a second, and a file can have hundreds of entries."""
+"""Folders that this process has tidied up: a full one is looked through in a tenth of a second, and
+a file can have hundreds of entries."""
 
 
 def keep(kind: str, inputs: bytes, data: Any, *, one_of_many: bool = False) -> None:
@@ -108,11 +108,9 @@ def keep(kind: str, inputs: bytes, data: Any, *, one_of_many: bool = False) -> N
     with contextlib.suppress(OSError):
         plain = marshal.dumps(data)
         _write_atomically(path, hashlib.sha256(plain).digest() + plain)
-        if one_of_many and (path.parent in _tidied or int(path.stem[-2:], 16) >= 4):
-            return
-        if one_of_many:
+        if not one_of_many or (int(path.stem[-2:], 16) < 4 and path.parent not in _tidied):
             _tidied.add(path.parent)
-        _tidy(path.parent, path)
+            _tidy(path.parent, path)
 
 
 def _path(kind: str, inputs: bytes) -> Path | None:
