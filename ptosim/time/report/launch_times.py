@@ -341,9 +341,9 @@ def _bounds(report: Figures, moved: int, l2_us: float) -> dict[str, float]:
     touched = report.footprint
     held = max(touched.held - touched.unsure, 1)
     least = max(held - resident, 0) * (1 + touched.both / held) + touched.passed
-    peak = l2.get("peak") * GIB / 1e6 if l2 is not None else 0.0
+    at_most = "machine.l2_peak" in report.table.rows
     return {
         CUBE: at_peak(report),
-        L2: min(l2_us, moved / peak) if peak else l2_us,
+        L2: min(l2_us, moved / _rate(report, "machine.l2_peak")) if at_most else l2_us,
         HBM: least / _rate(report, "machine.hbm"),
     }
