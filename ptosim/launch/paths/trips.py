@@ -372,7 +372,12 @@ class _Proof:
             d for d in way.run.noted.decisions
             if d.form.own and d.form.symbols & ending and not is_loop(d)
         ]  # fmt: skip
-        branches = [d.inst.op for d in decided if self._is_inside(d.inst)]
+        inside = [d for d in decided if self._is_inside(d.inst)]
+        both = next((d for d in inside if _is_of_both(d.form)), None)
+        if both is not None:  # the branch of some rounds in one of some launches, or around it
+            line = line_of(self.front, both.inst)
+            raise Unproven(way.loops[0].inst.pc, f"few rounds take line {line}, by their number")
+        branches = [d.inst.op for d in inside]
         for loop in way.loops:
             seldom = moving_seldom(program, loop.inst, branches)
             if seldom is not None:
@@ -629,6 +634,21 @@ class _Proof:
             self._add(self._again(tried))
 
 
+def _is_of_both(form: Any) -> bool:
+    """True for a truth made of one that another round may turn and of one that only another launch
+    does: with the numbers that are followed the second may leave no round to the first."""
+    if not isinstance(form, Computed):
+        return False
+    if form.word == "cast":
+        return _is_of_both(form.sources[0])
+    if form.word not in _LOGICAL or form.dtype is None or form.dtype.name != "i1":
+        return False
+    parts = [part for part in form.sources if isinstance(part, Form)]
+    is_of_launch = any(part.own and not part.is_of_round for part in parts)
+    is_of_round = any(part.is_of_round for part in parts)
+    return (is_of_launch and is_of_round) or any(map(_is_of_both, parts))
+
+
 def _refused(shown: Shown, loops: Sequence[Loop]) -> Unproven | None:
     """Why the first of some loops that does not repeat does not."""
     for loop in loops:
@@ -688,6 +708,7 @@ def _edge(at: Callable[[int], int], rounds: int, low: int, high: int) -> int:
     return low
 
 
+_LOGICAL = ("and", "or", "xor")
 _COMPARED = ("lt", "le", "gt", "ge")
 
 

@@ -280,3 +280,19 @@ def test_what_is_no_straight_line_is_not_said_to_be_read():
     square += "%c = arith.cmpi eq, %p, %k : index\n"
     made = coverage(loop(f"{square}scf.if %c {{\n{RACE}\n}}\n{FENCE}"))
     assert made["loops"][0]["why"].startswith("what does not move evenly decides in line")
+
+
+@pytest.mark.parametrize("is_nested", [False, True])
+@pytest.mark.parametrize("number", [3, 5])
+def test_a_round_that_is_wrong_for_one_number_of_another_loop_is_not_claimed(number, is_nested):
+    """Of the numbers of rounds of the second loop that are followed none is 16."""
+    inner = loop(FENCE, "%m", "%j")
+    turned = (
+        f"%k = arith.constant {number} : index\n%e = arith.cmpi eq, %i, %k : index\n"
+        f"%o = arith.cmpi eq, %m, %c16 : index\n%c = arith.andi %e, %o : i1\n"
+        f"scf.if %c {{\n{RACE}\n}}\n{FENCE}"
+    )
+    body = loop(f"{turned}\n{inner}") if is_nested else f"{loop(turned)}\n{inner}"
+    args = "%n: index, %m: index"
+    assert "PTO5201" in faults(checked(body, args, args={"n": number + 1, "m": 16}, explore=False))
+    assert coverage(body, args)["trips"] == "0..3"
