@@ -207,14 +207,17 @@ class _Proof:
 
     def _way(self, run: PathRun) -> Any:
         """What was decided outside of the loops, and in them on numbers of which none ends a
-        loop."""
+        loop, or of the launch alone."""
         decisions = run.noted.decisions
         ending = frozenset().union(*(d.form.symbols for d in decisions if is_loop(d)))
         return frozenset(
             (d.inst.pc, d.outcome)
             for d in decisions
-            if not is_loop(d) and not (self._is_inside(d.inst) and d.form.symbols & ending)
+            if not is_loop(d) and not (self._is_of_rounds(d) and d.form.symbols & ending)
         )
+
+    def _is_of_rounds(self, decision: Decision) -> bool:
+        return self._is_inside(decision.inst) and decision.form.is_of_round
 
     def _is_inside(self, inst: Inst) -> bool:
         return is_inside(inst.op, self.bodies)
@@ -262,7 +265,7 @@ class _Proof:
             if not (isinstance(form, Computed) and isinstance(form.sources[0], Round)):
                 raise Unproven(decision.inst.pc, "its rounds are not counted")
             found.setdefault(decision.inst.pc, Loop(decision.inst, decision, base))
-        kept = [d for d in run.noted.decisions if not is_loop(d) and not self._is_inside(d.inst)]
+        kept = [d for d in run.noted.decisions if not is_loop(d) and not self._is_of_rounds(d)]
         ending = {loop.symbol for loop in found.values()}
         limits = first_ones(b for b in run.noted.limits.values() if b.symbols & ending)
         return _Way(run, list(found.values()), base, kept, limits)
@@ -373,10 +376,7 @@ class _Proof:
             if d.form.own and d.form.symbols & ending and not is_loop(d)
         ]  # fmt: skip
         inside = [d for d in decided if self._is_inside(d.inst)]
-        both = next((d for d in inside if _is_of_both(d.form)), None)
-        if both is not None:  # the branch of some rounds in one of some launches, or around it
-            line = line_of(self.front, both.inst)
-            raise Unproven(way.loops[0].inst.pc, f"few rounds take line {line}, by their number")
+        self._see_numbers(way, inside)
         branches = [d.inst.op for d in inside]
         for loop in way.loops:
             seldom = moving_seldom(program, loop.inst, branches)
@@ -387,6 +387,26 @@ class _Proof:
             if deciding is not None:
                 self._add(self._again(self._long(way, ROUNDS)))
                 raise Unproven(loop.inst.pc, f"{DECIDES} {line_of(self.front, deciding)}")
+
+    def _see_numbers(self, way: _Way, inside: Iterable[Decision]) -> None:
+        """Raise Unproven where the number of the round and one of the launch decide together in a
+        round, or say together what is used there. Of the second those values are followed with
+        which loops make few rounds, and of all with which one makes as many only one is: where
+        more than the number of rounds depends on it, they may leave no round to the first."""
+        for decision in inside:
+            around = {loop for loop in way.loops if is_inside(decision.inst.op, (loop.inst.op,))}
+            ending = {loop.symbol for loop in way.loops} - {loop.symbol for loop in around}
+            form = decision.form
+            if form.is_of_round and (form.own & ending or _asks_for_launch(form)):
+                raise self._by_number(way, decision.inst)
+        for limit in way.run.noted.limits.values():
+            used = (form for form in limit.operands.values() if form.is_of_round)
+            if self._is_inside(limit.inst) and any(map(_asks_for_launch, used)):
+                raise self._by_number(way, limit.inst)
+
+    def _by_number(self, way: _Way, inst: Inst) -> Unproven:
+        line = line_of(self.front, inst)
+        return Unproven(way.loops[0].inst.pc, f"few rounds take line {line}, by their number")
 
     def _repeating(self, way: _Way) -> dict[int, int]:
         """How many rounds of each loop bring out everything, by head."""
@@ -634,19 +654,23 @@ class _Proof:
             self._add(self._again(tried))
 
 
-def _is_of_both(form: Any) -> bool:
-    """True for a truth made of one that another round may turn and of one that only another launch
-    does: with the numbers that are followed the second may leave no round to the first."""
-    if not isinstance(form, Computed):
-        return False
-    if form.word == "cast":
-        return _is_of_both(form.sources[0])
-    if form.word not in _LOGICAL or form.dtype is None or form.dtype.name != "i1":
-        return False
-    parts = [part for part in form.sources if isinstance(part, Form)]
-    is_of_launch = any(part.own and not part.is_of_round for part in parts)
-    is_of_round = any(part.is_of_round for part in parts)
-    return (is_of_launch and is_of_round) or any(map(_is_of_both, parts))
+def _asks_for_launch(form: Form) -> bool:
+    """True if what is of a round is made of a truth about numbers of the launch alone."""
+    found, left = {form}, [form]
+    while left:
+        each = left.pop()
+        dtype = None if each.is_of_round else getattr(each, "dtype", None)
+        if dtype is not None and dtype.name == "i1":
+            return True
+        parts = _gain(each) if isinstance(each, Round) else each.parts()
+        new = {part for part in parts if isinstance(part, Form) and part.own} - found
+        found |= new
+        left += new
+    return False
+
+
+def _gain(round_: Round) -> tuple[Any, Any]:
+    return round_.first, round_.gain
 
 
 def _refused(shown: Shown, loops: Sequence[Loop]) -> Unproven | None:
@@ -708,7 +732,6 @@ def _edge(at: Callable[[int], int], rounds: int, low: int, high: int) -> int:
     return low
 
 
-_LOGICAL = ("and", "or", "xor")
 _COMPARED = ("lt", "le", "gt", "ge")
 
 

@@ -296,3 +296,31 @@ def test_a_round_that_is_wrong_for_one_number_of_another_loop_is_not_claimed(num
     args = "%n: index, %m: index"
     assert "PTO5201" in faults(checked(body, args, args={"n": number + 1, "m": 16}, explore=False))
     assert coverage(body, args)["trips"] == "0..3"
+
+
+@pytest.mark.parametrize("number", [0, 5])
+def test_what_rounds_carry_for_one_number_of_another_loop_is_not_claimed(number):
+    """The rounds of the first loop add only where the second one ends with that number."""
+    counting = (
+        "%f = arith.constant 5 : index\n"
+        f"%k = arith.constant {number} : index\n%o = arith.cmpi eq, %m, %k : index\n"
+        "%r = scf.for %i = %c0 to %n step %c1 iter_args(%a = %c0) -> (index) {\n"
+        f"%e = arith.cmpi eq, %a, %f : index\nscf.if %e {{\n{RACE}\n}}\n{FENCE}\n"
+        "%p = arith.addi %a, %c1 : index\n%b = arith.select %o, %p, %a : index\n"
+        "scf.yield %b : index\n}"
+    )
+    body, args = f"{counting}\n{loop(FENCE, '%m', '%j')}", "%n: index, %m: index"
+    assert "PTO5201" in faults(checked(body, args, args={"n": 12, "m": number}, explore=False))
+    assert coverage(body, args)["trips"] == "0..3"
+
+
+def test_a_branch_of_the_number_of_another_loop_is_a_way_of_its_own():
+    """In the branch the round decides; nothing in it is followed with few rounds only."""
+    turned = (
+        "%k = arith.constant 5 : index\n%o = arith.cmpi eq, %m, %c16 : index\n"
+        "%e = arith.cmpi eq, %i, %k : index\n"
+        f"scf.if %o {{\nscf.if %e {{\n{RACE}\n}}\n}}\n{FENCE}"
+    )
+    body, args = f"{loop(turned)}\n{loop(FENCE, '%m', '%j')}", "%n: index, %m: index"
+    made = checked(body, args)
+    assert "PTO5201" in faults(made) or coverage(body, args)["trips"] != "proven"
