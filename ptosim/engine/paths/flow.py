@@ -158,9 +158,18 @@ def targets_of(program: DecodedProgram, inst: Inst) -> tuple[int, ...]:
 
 def open_slots(program: DecodedProgram, seeds: Iterable[int]) -> frozenset[int]:
     """Return the slots whose content may depend on `seeds` or on what memory holds."""
+    return _open(program, seeds, [(sources_of(program, i), targets_of(program, i))
+                                  for i in program.insts])  # fmt: skip
+
+
+def _open(
+    program: DecodedProgram,
+    seeds: Iterable[int],
+    flows: Sequence[tuple[Sequence[int], Sequence[int]]],
+) -> frozenset[int]:
     found = set(seeds)
     found |= {slot for slot, held in enumerate(program.initial) if held.__class__ is Unknown}
-    return _closed(found, [(sources_of(program, i), targets_of(program, i)) for i in program.insts])
+    return _closed(found, flows)
 
 
 def is_inside(op: Operation | None, around: Collection[Operation | None]) -> bool:
@@ -220,34 +229,43 @@ def _closed(
 class Flow:
     """What of a program may meet what nobody knows: instructions with the slots that they read and
     write, of those that are bound (`asked`) by place. `has_reads`: the scalar unit reads memory;
-    `has_tiles`: what a tile is may depend on it."""
+    `has_tiles`: what a tile is may depend on it; `sources` and `targets` are the slots that any
+    instruction reads and writes, by place."""
 
     insts: list[tuple[Inst, tuple[int, ...], tuple[int, ...]]]
     asked: dict[int, tuple[int, ...]]
     has_reads: bool
     has_tiles: bool = False
+    sources: Sequence[tuple[int, ...]] = ()
+    targets: Sequence[tuple[int, ...]] = ()
     answers: dict[tuple[Any, ...], dict[tuple[Any, ...], str]] = field(default_factory=dict)
     """What checks told, by instruction, core and operands without forms, then by the others: runs
     ask the same again and again."""
     branches: dict[int, set[Operation]] = field(default_factory=dict)
     """The branches around an instruction, by its place, once somebody asked for them."""
+    places: dict[int, list[int]] = field(default_factory=dict)
+    """The slots of operands that say where a tile is, by place, once somebody asked for them."""
     bound: dict[tuple[Any, ...], Any] = field(default_factory=dict)
-    """Operations on tiles as the last run bound them, by instruction, core and operands: None for
+    """Operations on tiles and flags as a run bound them, by instruction, core, operands: None for
     one that each run binds anew."""
 
 
 def flow_of(program: DecodedProgram, seeds: Iterable[int]) -> Flow:
     """Return what may depend on `seeds` or on what memory holds."""
-    open_ = open_slots(program, seeds)
-    found = []
-    for inst in program.insts:
-        sources, targets = sources_of(program, inst), targets_of(program, inst)
-        if not (open_.isdisjoint(sources) and open_.isdisjoint(targets)):
-            found.append((inst, sources, targets))
+    read = [sources_of(program, inst) for inst in program.insts]
+    written = [targets_of(program, inst) for inst in program.insts]
+    flows = [*zip(read, written, strict=True)]
+    open_ = _open(program, seeds, flows)
+    found = [
+        (inst, sources, targets)
+        for inst, (sources, targets) in zip(program.insts, flows, strict=True)
+        if not (open_.isdisjoint(sources) and open_.isdisjoint(targets))
+    ]
     asked = {i.pc: s for i, s, _ in found if i.kind is Kind.EXEC and i.semantics is not None}
     reads = any(i.op is not None and i.op.has("reads_memory") for i in program.insts)
     made = (v for i, *_ in found if i.kind is Kind.ACTION for v in i.operation.results)
-    return Flow(found, asked, reads, any(isinstance(v.type, TileType) for v in made))
+    has_tiles = any(isinstance(v.type, TileType) for v in made)
+    return Flow(found, asked, reads, has_tiles, read, written)
 
 
 def _flows(program: DecodedProgram, inst: Inst) -> list[tuple[Sequence[int], Sequence[int]]]:

@@ -12,7 +12,7 @@ from typing import Any
 
 from ptosim.engine.core.bound import Bound, DecodedProgram, Inst, Kind
 from ptosim.engine.core.runners import Fault, Host, form_of
-from ptosim.engine.paths.flow import Flow, flow_of, sources_of, targets_of
+from ptosim.engine.paths.flow import Flow, flow_of
 from ptosim.engine.paths.forms import (
     CANNOT,
     COUNT,
@@ -40,6 +40,7 @@ from ptosim.engine.paths.forms import (
 from ptosim.engine.paths.scalars import Scalars, part_of
 from ptosim.engine.watch.vector import misplaced
 from ptosim.ground.diagnostics.model import Severity
+from ptosim.ground.ir.attributes import Enum
 from ptosim.ground.ir.core import Operation
 from ptosim.ground.ir.types import ScalarType
 from ptosim.machine.affine import NeedsValue, Unknown
@@ -50,6 +51,7 @@ from ptosim.machine.values import GmView, Pointer
 from ptosim.machine.vector import VectorWindow
 from ptosim.ops.base.binding import OpFault
 from ptosim.ops.base.functions import nothing
+from ptosim.ops.base.orders import SetFlag, WaitFlag
 from ptosim.ops.scalar.numbers import DIVIDES, ScalarFault
 
 _FIRST = 6
@@ -69,8 +71,9 @@ _REPEATED = frozenset(("loop", "counted"))
 """Traits of operations that make rounds."""
 _PLACES = ("addr", "slot", "row", "col")
 """Operands that say where on chip a tile is."""
-_ON_CHIP = frozenset((TileRef, int, bool, float, type(None)))
-"""What operands of operations on tiles of a core are."""
+_ON_CHIP = frozenset((TileRef, int, bool, float, type(None), Enum))
+"""What operands of operations on tiles of a core are, and those of flags."""
+_FLAGS = frozenset((SetFlag, WaitFlag))
 _NEW = object()
 _REFUSED = "PTO8"
 """Codes of what this version does not execute: no value makes that right or wrong."""
@@ -203,12 +206,16 @@ class Paths(Scalars):
 
     def _places_on_chip(self, inst: Inst) -> list[int]:
         """The slots of operands that say where a tile is."""
-        op = inst.op
-        if op is None or not (op.has("makes_storage") or op.has("picks_slot") or op.has("window")):
-            return []
-        values = (getattr(op.bound.get(name), "value", None) for name in _PLACES)
-        slots = self._engine.program.slots
-        return [slots[value] for value in values if value is not None and value in slots]
+        known = self._flow.places.get(inst.pc)
+        if known is not None:
+            return known
+        op, slots = inst.op, self._engine.program.slots
+        found: list[int] = []
+        if op is not None and (op.has("makes_storage") or op.has("picks_slot") or op.has("window")):
+            values = (getattr(op.bound.get(name), "value", None) for name in _PLACES)
+            found = [slots[value] for value in values if value is not None and value in slots]
+        self._flow.places[inst.pc] = found
+        return found
 
     def _chosen(self, core: Core, inst: Inst, forms: Iterable[Form | None]) -> None:
         """Which flag, slot or address something is about is a decision, but in rounds of a loop."""
@@ -219,8 +226,7 @@ class Paths(Scalars):
     def _replayed(self, inst: Inst, core: Core | None) -> Replay:
         """Return what executes an instruction on other values, and gives the slots that it then
         writes, by number: once for the same values, of which many rounds ask."""
-        program = self._engine.program
-        original, targets = program.insts[inst.pc], targets_of(program, inst)
+        original, targets = self._engine.program.insts[inst.pc], self._flow.targets[inst.pc]
         place = inst.pc, core.index if core is not None else -1
         # Of this run: addresses are those of its buffers.
         replays = self._replays.setdefault(place, {})
@@ -312,7 +318,7 @@ class Paths(Scalars):
         """Note what an operation of the scalar unit asks of a number with a form."""
         form = slots[self._half + slot]
         if form is not None and any(symbol.kind != COUNT for symbol in form.symbols):
-            given = {s: slots[s] for s in sources_of(self._engine.program, inst)} | {slot: form}
+            given = {s: slots[s] for s in self._flow.sources[inst.pc]} | {slot: form}
             self._keep(self._limit(self._kept.cores[0], inst, {slot: form}, given))
 
     def _ends(self, inst: Inst, slots: list[Any], bounds: Sequence[tuple[int, bool]]) -> None:
@@ -444,7 +450,7 @@ class Paths(Scalars):
     def fault(self, engine: Host, core: Core, inst: Inst, fault: Fault) -> int:
         """A fault that depends on what is only assumed makes the run void. Raises Trap for a given
         divisor of zero: whatever is divided fails."""
-        sources = sources_of(engine.program, engine.program.insts[inst.pc])  # in their order
+        sources = self._flow.sources[inst.pc]  # in their order
         given = {s: part_of(core.slots, self._half, s) for s in sources}
         forms = {s: f for s, f in given.items() if isinstance(f, Form)}
         if forms and meaning_of(inst)[0].removesuffix("u") in DIVIDES and sources[1] not in forms:
@@ -456,7 +462,7 @@ class Paths(Scalars):
     def missing(self, engine: Host, core: Core, inst: Inst, need: NeedsValue) -> int:
         """The results of what looked at an unknown value have no form."""
         following = super().missing(engine, core, inst, need)
-        for slot in targets_of(engine.program, inst):
+        for slot in self._flow.targets[inst.pc]:
             core.slots[self._half + slot] = None
         return following
 
@@ -475,8 +481,8 @@ class Paths(Scalars):
 
     def _bound_before(self, engine: Any, core: Core, inst: Inst) -> Bound | None:
         """Return an operation on tiles, and on views of buffers that are as large, of which no
-        check told anything, as it was bound in an earlier run: what it does depends on nothing
-        but its operands, and on which registers are set. None for any other."""
+        check told anything, or a flag, as it was bound in an earlier run: what it does depends on
+        nothing but its operands, and on which registers are set. None for any other."""
         key = self._what_is_bound(core, inst) if self.loops is None else None
         if key is None:
             return None
@@ -489,7 +495,10 @@ class Paths(Scalars):
         if known is None:
             return None
         binding = known.binding
-        if binding.core is core:
+        if binding.sync is not None:  # a flag is one of its core
+            binding.core, binding.guard = core, None
+            made = Bound(inst.semantics(binding), binding)
+        elif binding.core is core:
             made = Bound(nothing, binding)
         elif known.access is None:  # nobody watched it
             return None
@@ -526,8 +535,8 @@ class Paths(Scalars):
         self._shared.clear()
 
     def _bound_apart(self, engine: Any, core: Core, inst: Inst) -> Bound | None:
-        """Bind an operation, and return that if it is on its core's operands alone and nothing is
-        told or left open."""
+        """Bind an operation, and return that if it is on its core's operands alone, or a flag of
+        its core, and nothing is told or left open."""
         kept = self.unchecked, self.unplaced
         self.unchecked, self.unplaced = {}, {}
         muted = Muted(engine, self._launch, self._kept)
@@ -540,6 +549,8 @@ class Paths(Scalars):
         finally:
             self.unchecked, self.unplaced = kept
         of = bound.binding
+        if is_quiet and of.sync.__class__ in _FLAGS:
+            return bound
         waits = of.sync or of.signals or of.awaits or of.guard or of.at_issue or of.done
         reaches = of.touches or of.made or of.beyond or of.found or of.pushed
         is_own = all(each.core is core for pair in of.copied for each in pair)
@@ -622,8 +633,8 @@ class Paths(Scalars):
         self._chosen(core, inst, forms.values())
 
     def _operands(self, core: Core, inst: Inst) -> dict[int, Any]:
-        sources = sources_of(self._engine.program, inst)
-        return {s: part_of(core.slots, self._half, s) for s in sources}
+        slots, half = core.slots, self._half
+        return {s: part_of(slots, half, s) for s in self._flow.sources[inst.pc]}
 
 
 def _on_chip(found: Iterable[Any]) -> Reach:
