@@ -3,7 +3,8 @@
 Inactive lanes take part with the number that changes nothing: +0, an infinity, the limit of the
 type. A sum of floats is that of a tree over each group (`vmi.sum`): neighbours are added until one
 number is left, with +0 up to a power of two. Groups of several registers are a tree for each
-register, added in the order of registers.
+register, added in the order of registers. Of several NaN an extremum is the one that the
+instructions come to first which a vector is written as (`expand`).
 
 Histograms of bytes: how many lanes have a value, or at most a value."""
 
@@ -147,23 +148,29 @@ def total(ctx: LogicalContext) -> Run:
 @logical("vcmax")
 def largest(ctx: LogicalContext) -> Run:
     """The largest active lane; NaN if there is one, and +0 is larger than -0."""
-    lanes = ctx.lanes("src")
-    return _reduced(ctx, numerics.lowest(lanes), _extremum(lanes, np.maximum, positive=True))
+    return _extremum(ctx, numerics.lowest, np.maximum, positive=True)
 
 
 @logical("vcmin")
 def smallest(ctx: LogicalContext) -> Run:
     """The smallest active lane; NaN if there is one, and -0 is smaller than +0."""
+    return _extremum(ctx, numerics.highest, np.minimum, positive=False)
+
+
+def _extremum(
+    ctx: LogicalContext,
+    neutral: Callable[[np.dtype], np.generic],
+    pick: np.ufunc,
+    *,
+    positive: bool,
+) -> Run:
     lanes = ctx.lanes("src")
-    return _reduced(ctx, numerics.highest(lanes), _extremum(lanes, np.minimum, positive=False))
-
-
-def _extremum(lanes: np.dtype, pick: np.ufunc, *, positive: bool) -> Total:
     if not is_float(lanes):
-        return lambda rows: pick.reduce(rows, axis=1)
+        return _reduced(ctx, neutral(lanes), lambda rows: pick.reduce(rows, axis=1))
     raw = unsigned(lanes)
     sign = raw.type(1 << (lanes.itemsize * 8 - 1))
     wanted, other = (raw.type(0), sign) if positive else (sign, raw.type(0))
+    stride = _stride(ctx, lanes)
 
     def extremum(rows: np.ndarray) -> np.ndarray:
         result = pick.reduce(rows, axis=1)
@@ -171,9 +178,29 @@ def _extremum(lanes: np.dtype, pick: np.ufunc, *, positive: bool) -> Total:
         if zero.any():
             found = (rows.view(raw) == wanted).any(axis=1)
             np.copyto(result.view(raw), np.where(found, wanted, other), where=zero)
+        missing = np.isnan(result)
+        if missing.any():  # which one NumPy takes depends on the processor
+            result[missing] = _first_nan(rows[missing], stride)
         return result
 
-    return extremum
+    return _reduced(ctx, neutral(lanes), extremum)
+
+
+def _stride(ctx: LogicalContext, lanes: np.dtype) -> int:
+    """How far lanes of a group are apart that are compared one after the other, as `expand` writes
+    it: the same lane of each register of a whole vector without a mask is compared first, and of
+    a group of two or four blocks every second or fourth lane is in one register."""
+    width, count, parts = register_lanes(lanes), ctx.count("src"), groups(ctx)
+    if parts is None:
+        return width if count % width == 0 and ctx.mask_is_full else 1
+    blocks = count // parts // (width // 8)
+    return blocks if blocks in (2, 4) else 1
+
+
+def _first_nan(rows: np.ndarray, stride: int) -> np.ndarray:
+    """Return the first NaN of each row, every `stride`th lane before the ones between."""
+    lanes = rows.reshape(len(rows), -1, stride).swapaxes(1, 2).reshape(len(rows), -1)
+    return lanes[np.arange(len(rows)), np.isnan(lanes).argmax(axis=1)]
 
 
 # -- histograms ------------------------------------------------------------------------------------

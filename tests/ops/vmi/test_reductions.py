@@ -145,3 +145,26 @@ def test_older_spellings(older):
     else:
         expected = model.extrema(a, mask, elem, groups, larger=op == "max")
     assert_lanes(found["r"], expected, elem)
+
+
+PLUS, MINUS = 0x7FC00000, 0xFFC00000
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "mask", "groups"),
+    [
+        pytest.param(64 + 3, 5, None, None, id="whole: the lower lane of a register"),
+        pytest.param(5, 64 + 3, [True] * 255 + [False], None, id="masked: the earlier register"),
+        pytest.param(5, 64 + 3, None, 1, id="a group of registers"),
+        pytest.param(6, 3, None, 16, id="two blocks: even lanes"),
+        pytest.param(8, 3, None, 8, id="four blocks: every fourth lane"),
+        pytest.param(3, 6, None, 32, id="a block"),
+    ],
+)
+def test_of_several_nans_the_one_that_instructions_come_to_first(first, second, mask, groups):
+    """As `expand` writes it: NumPy takes one or the other, as wide as its registers are."""
+    for one, other in ((PLUS, MINUS), (MINUS, PLUS)):
+        a = [0x3F800000] * 256
+        a[first], a[second] = one, other
+        found = reduced("f32", a, mask, groups)
+        assert (found["max"][0], found["min"][0]) == (one, one)
