@@ -108,6 +108,8 @@ class Explored:
     """Which assignments occur."""
     kept: list[Kept] = field(default_factory=list)
     """What the runs were executed with."""
+    executed: int = 0
+    """Instructions of all followings, also of those that show that loops repeat."""
     unsaid: dict[int, frozenset[Symbol]] = field(default_factory=dict)
     """Lines with a check that asks something of symbols which no sum says."""
 
@@ -132,6 +134,11 @@ class Explored:
     def valid(self) -> list[PathRun]:
         """The runs that count."""
         return [run for run in self.runs if run.outcome is not None]
+
+    @property
+    def first(self) -> int:
+        """The instructions of the first run that counts, 0 if none does."""
+        return next((run.executed for run in self.runs if run.outcome is not None), 0)
 
     @property
     def has_symbols(self) -> bool:
@@ -202,7 +209,6 @@ class Search:
         self.reached: dict[Key, bool] = {}
         self.wanted: dict[Key, int] = {}
         self.elsewhere: dict[str, set[tuple[int, Any]]] = {}
-        self.executed = 0
         self.launch: Launch | None = None
         self.flows: dict[frozenset[int], Flow] = {}
 
@@ -214,8 +220,8 @@ class Search:
             if len(self.found.runs) >= self.most:
                 self.found.left = f"{self.most} runs were made"
                 break
-            if self.executed >= self._budget():
-                self.found.left = f"{self.executed:,} instructions were followed"
+            if self.found.executed >= self._budget():
+                self.found.left = f"{self.found.executed:,} instructions were followed"
                 break
             assignment, repairs = self.queue.popleft()
             self._one(assignment, repairs)
@@ -224,9 +230,8 @@ class Search:
 
     def _budget(self) -> int:
         """How many instructions may be followed; for more runs than usual more."""
-        first = next((run.executed for run in self.found.runs if run.outcome is not None), 0)
         text = _OF_TEXT * len(self.prepared.resolved.ops)
-        least = max(_LEAST, _PRICE * (first + text))
+        least = max(_LEAST, _PRICE * (self.found.first + text))
         return min(INSTRUCTIONS, least * max(self.most // RUNS, 1))
 
     def _push(self, assignment: Assignment, repairs: int = 0, *, first: bool = False) -> bool:
@@ -243,7 +248,6 @@ class Search:
     def _one(self, assignment: Assignment, repairs: int) -> None:
         run = self.follow(assignment)
         self.found.runs.append(run)
-        self.executed += run.executed
         for limit in run.noted.limits.values():
             self.found.limits.setdefault(limit.inst.pc, []).append((limit, run))
         for decision in run.noted.decisions:
@@ -291,6 +295,7 @@ class Search:
         loops = ProvenLoops(launch.engine, domain, monitor, heads, read)
         outcome = followed(launch, domain, self.budget, loops)
         loops.shown.executed = launch.engine.executed
+        self.found.executed += launch.engine.executed
         loops.shown.has_findings = bool(outcome.findings)
         launch.forget()
         if outcome.ended and not outcome.stopped:
@@ -318,6 +323,7 @@ class Search:
             outcome, domain.noted.ends = None, loop.ends
         launch.forget()
         domain.forget()
+        self.found.executed += launch.engine.executed
         return PathRun(assignment, domain.noted, outcome, launch.engine.executed)
 
     def _seeds(self, launch: Launch) -> dict[int, Symbol]:

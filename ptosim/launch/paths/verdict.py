@@ -46,6 +46,8 @@ _OF_ORDER = ("PTO50", "PTO51", "PTO52")
 AGAIN, _STEPS = 32, 8
 """Followings of an entry that look for smaller values, and values of one symbol."""
 NEVER = "PTO6056"
+_DEAR = 20
+"""Times the instructions of the first run from which on is told how many were followed."""
 _ALL, _SOON = 4096, 520
 """Values of an operand of which each is asked, else those near the ends of its range."""
 
@@ -78,6 +80,9 @@ class Coverage:
     beyond: tuple[tuple[int, tuple[str, ...]], ...] = ()
     """Lines that read of a tile what is written as far as was tried, and how much that is depends
     on what is named."""
+    followed: int = 0
+    """Instructions of all followings, and how often those of the first one that counts."""
+    times: int = 0
 
     def to_dict(self) -> dict[str, object]:
         """Return it as plain data."""
@@ -91,7 +96,13 @@ class Coverage:
             **({"unsaid": unsaid} if unsaid else {}),
             **({"apart": apart} if apart else {}),
             **({"beyond": beyond} if beyond else {}),
+            **({"followed": self.followed, "times": self.times} if self.is_dear else {}),
         }  # fmt: skip
+
+    @property
+    def is_dear(self) -> bool:
+        """True if following it took so much more than one run that this is told."""
+        return self.times > _DEAR
 
     def __str__(self) -> str:
         count = f"{self.runs} run{'s' * (self.runs != 1)}"
@@ -113,7 +124,13 @@ class Coverage:
         apart = f"; windows of lines {pairs} are taken to be apart" if pairs else ""
         reads = ", ".join(str(line) for line, _ in self.beyond[:3])
         beyond = f"; what line {reads} reads is taken to be written" if reads else ""
-        return f"@{self.entry}: {count}; {how}{rounds}{data}{given}{unsaid}{apart}{beyond}"
+        told = f"{data}{given}{unsaid}{apart}{beyond}{self._price()}"
+        return f"@{self.entry}: {count}; {how}{rounds}{told}"
+
+    def _price(self) -> str:
+        if not self.is_dear:
+            return ""
+        return f"; {self.followed:,} instructions were followed, {self.times} times those of a run"
 
 
 def coverage_of(
@@ -140,6 +157,7 @@ def coverage_of(
         ),
         explored.apart,
         tuple((line, tuple(sorted(names))) for line, names in sorted(explored.beyond.items())),
+        explored.executed, explored.executed // max(explored.first, 1),
     )  # fmt: skip
 
 

@@ -24,6 +24,7 @@ from ptosim.engine.paths.forms import (
 )
 from ptosim.engine.paths.watch import Paths
 from ptosim.ground.isa.schema import dtype
+from ptosim.launch.paths.verdict import Coverage
 from ptosim.ops.scalar.numbers import MAKERS, ScalarFault
 from tests.launch.paths.kernels import LOAD, ORDERED, STORE, TILE, kernel
 from tests.support.paths import PROGRAMS
@@ -60,6 +61,18 @@ def _calls(path: Path, *, explore: bool) -> int:
 def test_every_path_takes_some_times_what_one_takes(name, most):
     path = PROGRAMS / name
     assert _calls(path, explore=True) <= most * _calls(path, explore=False)
+
+
+def test_what_takes_much_longer_than_one_run_is_told():
+    """More than 20 times the instructions of the first run that counts; `--runs` limits it."""
+    path = PROGRAMS / "model" / "linear_bf16.pto"
+    found = ptosim.check(path)
+    (made,) = found.coverage
+    assert made["times"] > 20
+    told = str(Coverage("k", 21, 19, "all", "proven", followed=6485, times=111))
+    assert told.endswith("; 6,485 instructions were followed, 111 times those of a run")
+    (few,) = ptosim.check(path, runs=4).coverage
+    assert few.keys().isdisjoint({"followed", "times"})
 
 
 def _divided(a: int, b: int) -> int:
