@@ -46,8 +46,8 @@ _OF_ORDER = ("PTO50", "PTO51", "PTO52")
 AGAIN, _STEPS = 32, 8
 """Followings of an entry that look for smaller values, and values of one symbol."""
 NEVER = "PTO6056"
-_DEAR = 20
-"""Times the instructions of the first run from which on is told how many were followed."""
+_DEAR, _LONG = 20, 1_000
+"""Times the instructions of the first run, and how many, from which on is told what was followed."""
 _ALL, _SOON = 4096, 520
 """Values of an operand of which each is asked, else those near the ends of its range."""
 
@@ -102,7 +102,7 @@ class Coverage:
     @property
     def is_dear(self) -> bool:
         """True if following it took so much more than one run that this is told."""
-        return self.times > _DEAR
+        return self.times > _DEAR and self.followed >= _LONG
 
     def __str__(self) -> str:
         count = f"{self.runs} run{'s' * (self.runs != 1)}"

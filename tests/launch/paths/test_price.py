@@ -64,7 +64,7 @@ def test_every_path_takes_some_times_what_one_takes(name, most):
 
 
 def test_what_takes_much_longer_than_one_run_is_told():
-    """More than 20 times the instructions of the first run that counts; `--runs` limits it."""
+    """1,000 instructions, more than 20 times those of the first run that counts."""
     path = PROGRAMS / "model" / "linear_bf16.pto"
     found = ptosim.check(path)
     (made,) = found.coverage
