@@ -47,7 +47,7 @@ AGAIN, _STEPS = 32, 8
 """Followings of an entry that look for smaller values, and values of one symbol."""
 NEVER = "PTO6056"
 _DEAR, _LONG = 20, 1_000
-"""Times the instructions of the first run, and how many, from which on is told what was followed."""
+"""What was followed is told from so many times the first run, and so many instructions, on."""
 _ALL, _SOON = 4096, 520
 """Values of an operand of which each is asked, else those near the ends of its range."""
 
