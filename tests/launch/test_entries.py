@@ -76,3 +76,17 @@ def test_an_entry_is_launched_or_refused(kind: str) -> None:
                 ptosim.load(text).run(max_instructions=1000, **options)
         with contextlib.suppress(PtosimError):
             ptosim.load(text).cost()
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "%r, %c = pto.get_validshape %t : memref<4x4xf32>",
+        "pto.tmov ins(%a : !pto.tile_buf<vec, 8x8xf32>) outs(%m : memref<8x8xf32>)",
+    ],
+)
+def test_a_memref_in_the_place_of_a_tile_is_read_alone_and_not_executed(text):
+    """In a function it is an error (PTO2047); an operation in no function is read with one."""
+    assert not any(d.is_error for d in ptosim.check(text, target="a5"))
+    with pytest.raises(ptosim.UnsupportedError, match="is a memref and no tile"):
+        ptosim.load(text, target="a5").run()

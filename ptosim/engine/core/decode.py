@@ -23,6 +23,7 @@ from ptosim.ground.records import dataclass, field
 from ptosim.ground.source import Span
 from ptosim.language.place.planner import Placed, Placement
 from ptosim.language.place.sides import has_registers
+from ptosim.language.verify.operands import memref_for_tile
 from ptosim.machine.affine import Unknown
 from ptosim.machine.core import Machine
 from ptosim.machine.gm import five_dims, view_spec
@@ -360,8 +361,10 @@ class Decoder:
 
     def _refused(self, op: Operation) -> bool:
         """Report an operation whose types or modes are not executed."""
-        refuse = SUPPORT.get(op.meaning)
-        reason = refuse(op, self.profile) if refuse is not None else None
+        refuse, other = SUPPORT.get(op.meaning), memref_for_tile(op)
+        reason = f"`{other}` is a memref and no tile" if other is not None else None
+        if reason is None and refuse is not None:
+            reason = refuse(op, self.profile)
         if reason is not None:
             span = Span(self.resolved.module.source, op.start, op.name_end)
             self.refuse(finding("PTO8002", f"'{op.name}': {reason}", span))

@@ -180,6 +180,18 @@ def check_results(op: Operation, definition: OpDef, source: Source) -> Iterator[
             )
 
 
+def memref_for_tile(op: Operation) -> str | None:
+    """Return which operand or result is a memref where the row has a tile only: an operation that
+    is in no function is accepted with one (`stand_ins`), and nothing can be said of its tile."""
+    results = op.result_values
+    for definition in op.variant.operands if op.variant is not None else ():
+        bound = op.bound.get(definition.name)
+        of = results.get(definition.name, bound if isinstance(bound, Operand) else None)
+        if definition.kinds == ("tile",) and of is not None and isinstance(of.type, MemRefType):
+            return definition.name
+    return None
+
+
 def _is_another_kind(result: OperandDef, value: Value) -> bool:
     kinds = operand_kinds(Operand(None, value, value.type))
     if isinstance(value.type, MemRefType):  # can be read as others are, and made by its own

@@ -284,8 +284,9 @@ class Binding:
     def view_of(self, value: GmView) -> GmAccess:
         """Bind the value of a GM view; faults if it reaches outside its buffer, or has a number of
         elements that no view has."""
-        if value is None:
-            raise OpFault("PTO6003", f"a view operand of '{self.op.name}' has no place yet")
+        if value.__class__ is not GmView:
+            why = "has no place yet" if value is None else "is no view of global memory"
+            raise OpFault("PTO6003", f"a view operand of '{self.op.name}' {why}")
         spec, number, offset = value
         assert isinstance(number, int)
         buffer = self.machine.buffers[number]

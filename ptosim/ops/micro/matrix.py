@@ -274,18 +274,20 @@ def _source(
     low, high = reach(shape, strides)
     if holds(op, where, where.start + low, where.start + high + dtype.itemsize):
         return partial(where.array, shape, dtype, strides)
+    return partial(_gather, where, shape, strides, dtype)
+
+
+def _gather(
+    where: Place, shape: tuple[int, ...], strides: tuple[int, ...], dtype: np.dtype
+) -> np.ndarray:
     steps = [min(max(s, -_FAR), _FAR) for s in strides]  # 64 bits hold the places
-    places = near(where.start) + sum(
+    first = near(where.start) + sum(
         axis * s for axis, s in zip(np.ogrid[tuple(slice(n) for n in shape)], steps, strict=True)
     )
-    places = np.asarray(places)[..., None] + np.arange(dtype.itemsize)
+    places = np.asarray(first)[..., None] + np.arange(dtype.itemsize)
     inside = (places >= 0) & (places < where.size)
     chosen = np.where(inside, places, 0)
-    return partial(_gather, where, chosen, inside, dtype)
-
-
-def _gather(where: Place, places: np.ndarray, inside: np.ndarray, dtype: np.dtype) -> np.ndarray:
-    return np.where(inside, where.data[places], 0).astype(np.uint8).view(dtype)[..., 0]
+    return np.where(inside, where.data[chosen], 0).astype(np.uint8).view(dtype)[..., 0]
 
 
 # -- multiply-accumulate ---------------------------------------------------------------------------

@@ -17,6 +17,7 @@ from ptosim.ground.isa.targets import WordRule, unit_rules
 from ptosim.ground.source import Source, Span
 from ptosim.language.place.scopes import Segment, covered, escaping, infers, segments
 from ptosim.language.place.sides import CUBE, OPEN, VECTOR, votes
+from ptosim.language.verify.operands import memref_for_tile
 from ptosim.language.verify.rule_views import OperandView, environment, holds
 from ptosim.machine.effects.storage import access_entry
 
@@ -247,7 +248,7 @@ def decide(resolved: ResolvedModule) -> None:
 
 
 def _uses(op: Operation, entries: tuple[ScratchDef, ...], target: str) -> Mapping[str, ScratchUse]:
-    if op.variant is None:
+    if op.variant is None or memref_for_tile(op) is not None:
         return _NONE
     names = environment(op, target)
     if any(isinstance(v, OperandView) and v.kind == "error" for v in names.values()):
