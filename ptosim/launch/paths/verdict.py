@@ -81,8 +81,9 @@ class Coverage:
     """Lines that read of a tile what is written as far as was tried, and how much that is depends
     on what is named."""
     followed: int = 0
-    """Instructions of all followings, and how often those of the first one that counts."""
-    times: int = 0
+    """Instructions of all followings."""
+    first: int = 0
+    """Instructions of the first following that counts."""
 
     def to_dict(self) -> dict[str, object]:
         """Return it as plain data."""
@@ -98,6 +99,11 @@ class Coverage:
             **({"beyond": beyond} if beyond else {}),
             **({"followed": self.followed, "times": self.times} if self.is_dear else {}),
         }  # fmt: skip
+
+    @property
+    def times(self) -> int:
+        """How often the instructions of the first following were followed."""
+        return self.followed // max(self.first, 1)
 
     @property
     def is_dear(self) -> bool:
@@ -157,7 +163,7 @@ def coverage_of(
         ),
         explored.apart,
         tuple((line, tuple(sorted(names))) for line, names in sorted(explored.beyond.items())),
-        explored.executed, explored.executed // max(explored.first, 1),
+        explored.executed, explored.first,
     )  # fmt: skip
 
 

@@ -69,7 +69,7 @@ def test_what_takes_much_longer_than_one_run_is_told():
     found = ptosim.check(path)
     (made,) = found.coverage
     assert made["times"] > 20
-    told = str(Coverage("k", 21, 19, "all", "proven", followed=6485, times=111))
+    told = str(Coverage("k", 21, 19, "all", "proven", followed=6485, first=58))
     assert told.endswith("; 6,485 instructions were followed, 111 times those of a run")
     (few,) = ptosim.check(path, runs=4).coverage
     assert few.keys().isdisjoint({"followed", "times"})
