@@ -37,10 +37,14 @@ def main() -> None:
     if options.times:
         for name, (wall, processor) in times.items():
             print(f"{name:20} {wall:7.1f} s  processor {processor:7.1f} s")
+    if failed := [what for what, line in lines.items() if line.best.measured == FAILED]:
+        raise SystemExit(f"failed: {', '.join(failed)}")
     if options.json:
         content = {"figures": [line.to_dict() for line in lines.values()]}
         Path(options.json).write_text(json.dumps(content, indent=1) + "\n")
 
+
+FAILED = "failed"
 
 QUICK = ("parsing", "dispatch", "vector", "logical", "sanitizers", "timing_on_top", "steady_loops")
 """Measures of half a minute in all, whose ratios hardly depend on the machine."""
@@ -73,12 +77,20 @@ def _measured(
     for _ in range(rounds):
         for name, function in chosen.items():
             wall, processor = time.perf_counter(), _processor()
-            for figure in function():
+            for figure in _figures(name, function):
                 lines.setdefault(figure.what, Line(figure)).add(figure)
             before = times.get(name, (0.0, 0.0))
             spent = (time.perf_counter() - wall, _processor() - processor)
             times[name] = (before[0] + spent[0], before[1] + spent[1])
     return lines, times
+
+
+def _figures(name: str, function: Callable[[], list[Figure]]) -> list[Figure]:
+    """What a measure found; one that fails says so in its line, and the others go on."""
+    try:
+        return function()
+    except Exception as problem:
+        return [Figure(name, FAILED, repr(problem))]
 
 
 def _processor() -> float:

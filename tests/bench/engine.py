@@ -17,7 +17,7 @@ import ptosim
 from ptosim.engine.batch import batches
 from ptosim.ground.source import Source
 from ptosim.launch.sources import shipped_names
-from ptosim.machine.numbers import matmul, transcendental
+from ptosim.machine.numbers import exact_sums, transcendental
 from ptosim.ops.lower.program import expand
 from ptosim.shell.main import main
 from tests.bench.programs import add_loop, empty_loop, flag_loop
@@ -148,9 +148,9 @@ def threads() -> list[Figure]:
         return (time.perf_counter() - start) / 200
 
     alone = mean(lambda: np.matmul(left, right, out=out))
-    limited = mean(lambda: matmul.multiply(left, right, out))
-    with without(matmul, "_libraries", lambda: None):
-        pieces = mean(lambda: matmul.multiply(left, right, out))
+    limited = mean(lambda: exact_sums.multiply(left, right, out))
+    with without(exact_sums, "_libraries", lambda: None):
+        pieces = mean(lambda: exact_sums.multiply(left, right, out))
     return [
         Figure("f64 product 128x128x128, mean of 200", f"{1e6 * limited:.0f} us",
                f"threads of BLAS {1e6 * alone:.0f} us, in pieces {1e6 * pieces:.0f} us",

@@ -15,7 +15,7 @@ from ptosim.language.syntax.parser import parse
 from ptosim.launch import in_parts
 from ptosim.launch.sources import open_source
 from ptosim.ops.lower.program import expand
-from tests.bench import clock, cube, data, engine, growth, moving, quant, search, simt, steady
+from tests.bench import clock, cpp, cube, data, engine, growth, moving, quant, search, simt, steady
 from tests.bench.debugger import debugger
 from tests.bench.editor import edits, server, typing
 from tests.bench.programs import (
@@ -233,6 +233,7 @@ ALL: dict[str, Callable[[], list[Figure]]] = {
     "keys": typing,
     "language_server": server,
     "simt": simt.threads,
+    "cpp": cpp.long_kernels,
     **engine.ALL,
     **data.ALL,
     **growth.ALL,

@@ -13,6 +13,7 @@ from ptosim.ground.diagnostics.model import Sink
 from ptosim.ground.errors import UsageError
 from ptosim.ground.ir.core import Module, Node, Operation, Region, Tok, walk
 from ptosim.ground.ir.program import COMPUTED
+from ptosim.ground.processes import uncollected
 from ptosim.ground.records import dataclass, field
 from ptosim.ground.source import Source, Span
 from ptosim.language.build import Builder
@@ -42,7 +43,6 @@ from ptosim.language.cpp.state import REFUSED, CppError, Scope
 from ptosim.language.cpp.sync import PEER
 from ptosim.language.cpp.tree import parsed
 from ptosim.language.syntax.balance import MAX_DEPTH
-from ptosim.language.syntax.parser import no_collection
 
 
 @dataclass(slots=True)
@@ -93,7 +93,7 @@ def _deep() -> Iterator[None]:
     deepest = sys.getrecursionlimit()
     sys.setrecursionlimit(max(deepest, _FRAMES))
     try:
-        with no_collection():
+        with uncollected():
             yield
     finally:
         sys.setrecursionlimit(deepest)
@@ -220,7 +220,7 @@ def _parsed(
     made = next((m for of, kept, m in _last if of is source and kept == key), None)
     if made is None:
         try:
-            with no_collection():
+            with uncollected():
                 expanded = expand(source, arch, core, defines)
                 tree = parsed(_METHOD.sub(_masked, expanded.text))
                 made = _Parsed(expanded, tree, named(tree))

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import gc
 import re
-from collections.abc import Iterator
-from contextlib import contextmanager
 from functools import lru_cache
 from threading import Lock
 from typing import Any
@@ -14,6 +11,7 @@ from ptosim.ground.diagnostics.model import Sink, finding
 from ptosim.ground.ir.core import MAX_SPELLED, REFUSED, TOO_LONG, Attr, Module, Node, Operation, Tok
 from ptosim.ground.ir.types import ErrorType, ScalarType, Type
 from ptosim.ground.isa.schema import dtypes
+from ptosim.ground.processes import uncollected
 from ptosim.ground.source import Source, Span
 from ptosim.ground.words import nearest
 from ptosim.language.syntax.builder import Builder, node, placed
@@ -305,7 +303,7 @@ def parse(source: Source, sink: Sink) -> Module:
         if line_form
         else ProgramScanner(front.tables)
     )
-    with front.lock, no_collection():
+    with front.lock, uncollected():
         front.builder.begin()
         ops, skipped = front.driver.parse(source, scanner, sink)
         aliases = front.builder.aliases
@@ -339,19 +337,6 @@ def _alias_text(module: Module, value: Tok, sink: Sink) -> str:
     parsed = parse_type(text)
     sink.report("PTO1006", str(parsed.fault), value.span(module.source), help=parsed.hint)
     return REFUSED
-
-
-@contextmanager
-def no_collection() -> Iterator[None]:
-    """Building a program only allocates; the cycle collector would walk it over and over (a third
-    of the time for 10,000 lines)."""
-    enabled = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if enabled:
-            gc.enable()
 
 
 _STRUCTURED = re.compile(

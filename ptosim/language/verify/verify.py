@@ -217,15 +217,8 @@ class _Verifier:
             instead = definition.elsewhere if self._is_only_renamed else None
             found = only_executed_there(op, definition, self.target, self.source, instead)
             self._executed_elsewhere(found)
-        self.found.extend(check_form(op, definition, self.source))
-        self.found.extend(check_commas(op, self.source))
-        self.found.extend(check_regions(op, definition, self.source))
-        self.found.extend(check_dictionaries(op, self.source))
-        self.found.extend(check_named(op, definition, self.source))
-        in_full = definition.family in self.in_full and op.variant is not None  # else reported
-        self.found.extend(
-            check_type_lists(op, self.source, needs_types=self.is_program, in_full=in_full)
-        )
+        if not self.source.is_cpp:  # whose operations are built
+            self._spelling(op, definition)
         wrong = [*wrong_attributes(op, definition, self.source, self.word_date)]
         self.found += [*notes_on_attributes(op, definition, self.source, self.date), *wrong]
         self._tile_types(op)
@@ -252,6 +245,18 @@ class _Verifier:
         names = environment(op, self.target) | self.facts | self._facts_of_unit(op)
         if not self._low_precision(op, definition):
             self._rules(op, definition, op.variant, names, only_types=only_types)
+
+    def _spelling(self, op: Operation, definition: OpDef) -> None:
+        """Ask how an operation is written."""
+        self.found.extend(check_form(op, definition, self.source))
+        self.found.extend(check_commas(op, self.source))
+        self.found.extend(check_regions(op, definition, self.source))
+        self.found.extend(check_dictionaries(op, self.source))
+        self.found.extend(check_named(op, definition, self.source))
+        in_full = definition.family in self.in_full and op.variant is not None  # else reported
+        self.found.extend(
+            check_type_lists(op, self.source, needs_types=self.is_program, in_full=in_full)
+        )
 
     def _rules(
         self,

@@ -249,32 +249,35 @@ neither."""
 
 
 @lru_cache(maxsize=4096)
+def _by_name(op: Operation) -> dict[str, Role]:
+    operands = op.variant.operands if op.variant is not None else ()
+    named = {o.name: o.role for o in operands}
+    return named | {n: Role.SCRATCH for n in op.scratch or () if n not in named}
+
+
 def roles(op: Operation) -> tuple[tuple[str, Role], ...]:
     """Return what an operation does with each of its operands, in the order of its row; placed
     scratch that its form has no operand for comes last."""
-    operands = op.variant.operands if op.variant is not None else ()
-    named = {o.name: o.role for o in operands}
-    return tuple((named | {n: Role.SCRATCH for n in op.scratch or () if n not in named}).items())
+    return tuple(_by_name(op).items())
 
 
-@lru_cache(maxsize=4096)
 def role_of(op: Operation, name: str) -> Role:
     """Return what an operation does with an operand; it reads what its row does not name."""
-    return dict(roles(op)).get(name, Role.IN)
+    return _by_name(op).get(name, Role.IN)
 
 
 def forget_roles() -> None:
     """Operations will be bound anew, some perhaps to other operands."""
-    roles.cache_clear()
-    role_of.cache_clear()
+    _by_name.cache_clear()
 
 
 def named_values(op: Operation) -> Iterator[tuple[str, Role, Value]]:
     """Yield the values that the text of an operation names, with its results: operand, role and
     value, of lists each."""
+    named = _by_name(op)
     for name, operand in op.operands():
         if operand.value is not None:
-            yield name, role_of(op, name), operand.value
+            yield name, named.get(name, Role.IN), operand.value
     for name, value in op.result_values.items():
         yield name, Role.OUT, value
 
@@ -296,6 +299,8 @@ def bound_values(op: Operation, values: Mapping[str, Any]) -> Iterator[tuple[str
                 yield operand.name, operand.role, entry
         elif value is not None:
             yield operand.name, operand.role, value
+    if op.scratch is None:
+        return
     for name, role in roles(op)[len(op.variant.operands) if op.variant is not None else 0 :]:
         if values.get(name) is not None:
             yield name, role, values[name]
