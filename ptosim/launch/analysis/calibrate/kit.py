@@ -41,6 +41,12 @@ DEPTHS = (512, 2048, 8192)  # k of products
 DRAINS = ((16, 16), (64, 16), (128, 32), (64, 64), (64, 48), (128, 80), (128, 128), (64, 256),
           (128, 192), (128, 256))  # fmt: skip
 _SOME = (1, 2, 3, 4, 6, 8, 12, 16)  # blocks of empty kernels, besides half and all cores
+WAVES = (2, 4, 8, 16)
+"""Blocks of more empty kernels, in times all cores: there the starts of blocks are most of the
+time, so that noise in a row leaves no more of them open than of the row."""
+SHORT = ((16, 16), (64, 16), (128, 32), (64, 64))
+"""Drains that are short beside the head of a task with a cube, a few rounds of each: of one row
+noise leaves twice its own share of the head open."""
 CUBE = " attributes {pto.kernel_kind = #pto.kernel_kind<cube>}"
 
 
@@ -167,7 +173,7 @@ def _heads(vector: int, l2: int) -> Iterator[Row]:
     """What a launch takes before its first instruction, by what the time is of."""
     empty = Row("empty.pto", vector, {"rounds": 1}, "an empty kernel", {"x": 1 << 16})
     for meaning in ("device", "back_to_back"):
-        for blocks in sorted({*_SOME, vector // 2, vector}):
+        for blocks in sorted({*_SOME, vector // 2, vector, *(vector * w for w in WAVES)}):
             yield empty._replace(blocks=blocks, meaning=meaning)
     for share in (0.25, 4):
         yield _elementwise("copy", 2, vector, share, l2)._replace(meaning="back_to_back")
@@ -176,11 +182,15 @@ def _heads(vector: int, l2: int) -> Iterator[Row]:
 
 def _products(cube: int) -> Iterator[Row]:
     """Products below and above L2, and drains of the accumulator alone."""
-    short = Row("drain_16x16.pto", 1, {"rounds": 1}, "hardly more than a launch",
-                {"x": 1 << 17, "y": 1 << 17, "out": 1024})  # fmt: skip
+    word = "hardly more than a launch"
     for meaning in ("device", "back_to_back"):
         for blocks in sorted({*_SOME, cube}):
-            yield short._replace(blocks=blocks, meaning=meaning)
+            yield _drained(16, 16, 1, word)._replace(blocks=blocks, meaning=meaning)
+    for (m, n), rounds in product(SHORT, (1, 2, 4)):
+        if (m, n, rounds) != (16, 16, 1):
+            yield _drained(m, n, rounds, word)
+    for rounds in (2, 4):
+        yield _drained(16, 16, rounds, word)._replace(blocks=cube)
     for blocks in (1, 2, min(8, cube), cube):
         for depth in (128, *DEPTHS):
             yield _product(blocks, depth, 1, blocks)
@@ -188,8 +198,13 @@ def _products(cube: int) -> Iterator[Row]:
     yield _product(cube, 4096, 192, 8 * columns, "above L2, row by row")
     yield _product(cube, 4096, 192, columns, "above L2, in columns of blocks")
     for (m, n), rounds in product(DRAINS, (64, 256)):
-        yield Row(f"drain_{m}x{n}.pto", 1, {"rounds": rounds}, f"{rounds} drains of {m}x{n}",
-                  {"x": 1 << 17, "y": 1 << 17, "out": m * n * 4})  # fmt: skip
+        yield _drained(m, n, rounds, f"{rounds} drains of {m}x{n}")
+
+
+def _drained(m: int, n: int, rounds: int, what: str) -> Row:
+    """Drains of one accumulator on one core."""
+    sizes = {"x": 1 << 17, "y": 1 << 17, "out": m * n * 4}
+    return Row(f"drain_{m}x{n}.pto", 1, {"rounds": rounds}, what, sizes)
 
 
 def _ways(vector: int) -> Iterator[Row]:
