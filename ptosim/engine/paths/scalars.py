@@ -20,17 +20,14 @@ from ptosim.engine.paths.forms import (
     Assignment,
     Carried,
     Computed,
-    Decision,
     Env,
     Form,
-    Made,
-    Noted,
-    Replay,
     Round,
     Symbol,
     Unknowable,
-    meaning_of,
 )
+from ptosim.engine.paths.made import Made, Replay, meaning_of
+from ptosim.engine.paths.noted import Decision, Noted
 from ptosim.machine.affine import Unknown
 from ptosim.machine.core import Core
 from ptosim.ops.scalar.numbers import DIVIDES

@@ -20,23 +20,13 @@ from ptosim.engine.paths.forms import (
     INDEX,
     Assignment,
     Computed,
-    Decision,
     Form,
-    Limit,
-    Made,
-    Muted,
-    Noted,
-    Reach,
-    Replay,
     Symbol,
     Unknowable,
-    Use,
-    Window,
-    is_of_buffer,
-    meaning_of,
     range_of,
-    symbol_of,
 )
+from ptosim.engine.paths.made import Made, Muted, Replay, is_of_buffer, meaning_of, symbol_of
+from ptosim.engine.paths.noted import Decision, Limit, Noted, Reach, Use, Window
 from ptosim.engine.paths.scalars import Scalars, part_of
 from ptosim.engine.watch.vector import misplaced
 from ptosim.ground.diagnostics.model import Severity

@@ -9,18 +9,8 @@ from typing import TYPE_CHECKING, Any
 from ptosim.engine.core.bound import Inst
 from ptosim.engine.core.runners import form_of
 from ptosim.engine.paths.flow import Flow
-from ptosim.engine.paths.forms import (
-    ARGUMENT,
-    COUNT,
-    INDEX,
-    Assignment,
-    Decision,
-    Env,
-    Limit,
-    Noted,
-    Symbol,
-    range_of,
-)
+from ptosim.engine.paths.forms import ARGUMENT, COUNT, INDEX, Assignment, Env, Symbol, range_of
+from ptosim.engine.paths.noted import Decision, Limit, Noted
 from ptosim.engine.paths.scalars import ROUNDS, GoesOn
 from ptosim.engine.paths.watch import Paths, Void
 from ptosim.ground.errors import BudgetError, LimitError, PtosimError

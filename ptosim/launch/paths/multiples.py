@@ -9,7 +9,8 @@ from functools import cache
 from itertools import product
 from typing import Any
 
-from ptosim.engine.paths.forms import ARGUMENT, COUNT, INDEX, Decision, Limit, Symbol
+from ptosim.engine.paths.forms import ARGUMENT, COUNT, INDEX, Symbol
+from ptosim.engine.paths.noted import Decision, Limit
 from ptosim.language.frontend import Front
 from ptosim.launch.paths.explore import PathRun, line_of
 from ptosim.launch.paths.requirement import STEPS, Met, Requirement, is_allowed

@@ -5,7 +5,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 
-from ptosim.engine.paths.forms import DATA, INDEX, Decision, Symbol
+from ptosim.engine.paths.forms import DATA, INDEX, Symbol
+from ptosim.engine.paths.noted import Decision
 from ptosim.ground.diagnostics.model import Diagnostic, finding
 from ptosim.ground.records import dataclass, field
 from ptosim.ground.source import Span

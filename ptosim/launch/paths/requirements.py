@@ -17,15 +17,13 @@ from ptosim.engine.paths.forms import (
     DATA,
     INDEX,
     Computed,
-    Course,
-    Decision,
     Env,
     Likeness,
-    Limit,
     Round,
     Symbol,
     parts_of,
 )
+from ptosim.engine.paths.noted import Course, Decision, Limit
 from ptosim.ground.records import NamedTuple
 from ptosim.language.frontend import Front
 from ptosim.launch.paths.explore import Explored, PathRun, is_loop, line_of

@@ -12,15 +12,13 @@ from ptosim.engine.paths.forms import (
     COUNT,
     INDEX,
     Assignment,
-    Course,
-    Decision,
     Env,
     Form,
-    Limit,
     NoRound,
     Symbol,
     constants_of,
 )
+from ptosim.engine.paths.noted import Course, Decision, Limit
 
 if TYPE_CHECKING:
     from ptosim.launch.paths.facts import Facts

@@ -30,15 +30,14 @@ from ptosim.engine.paths.forms import (
     INDEX,
     Assignment,
     Computed,
-    Decision,
     Env,
     Form,
-    Limit,
     NoRound,
     Round,
     Symbol,
     value_of,
 )
+from ptosim.engine.paths.noted import Decision, Limit
 from ptosim.ground.records import NamedTuple, dataclass, field
 from ptosim.language.frontend import Front
 from ptosim.launch.paths.explore import Explored, PathRun, is_loop, line_of

@@ -6,7 +6,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
-from ptosim.engine.paths.forms import DATA, Form, Limit, Round, Symbol, parts_of
+from ptosim.engine.paths.forms import DATA, Form, Round, Symbol, parts_of
+from ptosim.engine.paths.noted import Limit
 from ptosim.engine.paths.scalars import ROUNDS
 from ptosim.ground.diagnostics.model import Diagnostic, Severity, finding, recoded
 from ptosim.ground.errors import BudgetError, PtosimError, UsageError

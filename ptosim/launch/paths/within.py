@@ -13,17 +13,15 @@ from typing import Any
 from ptosim.engine.paths.forms import (
     CANNOT,
     Assignment,
-    Course,
     Env,
     Form,
     Likeness,
     NoRound,
     Symbol,
-    Use,
-    Window,
     constants_of,
     value_of,
 )
+from ptosim.engine.paths.noted import Course, Use, Window
 from ptosim.language.frontend import Front
 from ptosim.launch.paths.explore import Explored, PathRun, is_loop, line_of
 from ptosim.launch.paths.solve import tries

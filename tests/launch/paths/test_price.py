@@ -13,15 +13,8 @@ from typing import Any
 import pytest
 
 import ptosim
-from ptosim.engine.paths.forms import (
-    ARGUMENT,
-    Computed,
-    Course,
-    Decision,
-    Env,
-    Symbol,
-    Unknowable,
-)
+from ptosim.engine.paths.forms import ARGUMENT, Computed, Env, Symbol, Unknowable
+from ptosim.engine.paths.noted import Course, Decision
 from ptosim.engine.paths.watch import Paths
 from ptosim.ground.isa.schema import dtype
 from ptosim.launch.paths.verdict import Coverage
