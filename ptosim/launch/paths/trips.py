@@ -8,8 +8,7 @@ nothing that fewer do not, and all of these few are followed."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from functools import cache
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import chain, islice, product
 from math import prod
 from typing import TYPE_CHECKING, Any
@@ -25,9 +24,7 @@ from ptosim.engine.paths.flow import (
 )
 from ptosim.engine.paths.forms import (
     CANNOT,
-    COUNT,
     DATA,
-    INDEX,
     Assignment,
     Computed,
     Env,
@@ -37,10 +34,21 @@ from ptosim.engine.paths.forms import (
     Symbol,
     value_of,
 )
-from ptosim.engine.paths.noted import Decision, Limit
-from ptosim.ground.records import NamedTuple, dataclass, field
+from ptosim.engine.paths.noted import Decision
+from ptosim.ground.records import NamedTuple
 from ptosim.language.frontend import Front
 from ptosim.launch.paths.explore import Explored, PathRun, is_loop, line_of
+from ptosim.launch.paths.loops import (
+    FEW,
+    LARGE,
+    MOST_ROUNDS,
+    Counts,
+    Loop,
+    Unproven,
+    Way,
+    holds,
+    now_of,
+)
 from ptosim.launch.paths.requirement import Requirement
 from ptosim.launch.paths.solve import facts_of_symbols, first_ones, is_forced, meeting
 from ptosim.machine.values import GmView, Pointer
@@ -54,7 +62,6 @@ _MORE = 3
 """Times as many rounds are followed where none of these repeat."""
 _LONGER = 3
 """Times that they are made longer, where something goes on changing for some rounds."""
-MOST_ROUNDS = 600
 MOST_RUNS, MOST_INSTRUCTIONS = 40, 30_000
 """Followings with few rounds, and instructions of all followings."""
 _TOO_LONG = f"more than {MOST_INSTRUCTIONS:,} instructions would show it"
@@ -63,15 +70,8 @@ _REPAIRS, _TRIED = 3, 12
 are."""
 _WAYS = 6
 """Ways through an entry whose loops are looked at."""
-_FEW = 20
-"""Rounds of a loop that a requirement or an assumption keeps so short that all are followed."""
 _PERIODS = 6
 """Rounds of the longest period of which each is followed as the last one."""
-_LARGE = 1 << 24
-_FARTHER = (1, 2, 3, 7, 64, 1000)
-
-
-_ORDER = {COUNT: 1, DATA: 2, INDEX: 3}
 
 
 class Open(NamedTuple):
@@ -79,71 +79,6 @@ class Open(NamedTuple):
 
     line: int
     why: str
-
-
-class Unproven(Exception):
-    """It cannot be shown that the loop with a head repeats."""
-
-    def __init__(self, pc: int, why: str) -> None:
-        super().__init__(why)
-        self.pc, self.why = pc, why
-
-
-@dataclass(slots=True, eq=False)
-class Loop:
-    """A loop on symbols: its test in the first round it comes to."""
-
-    inst: Inst
-    test: Decision
-    base: Assignment
-    """What is taken for all symbols."""
-    symbol: Symbol = field(init=False)
-    """What its number of rounds depends on: what the caller gives first, if it grows with that."""
-
-    def __post_init__(self) -> None:
-        every = sorted(self.test.form.symbols, key=lambda s: (_ORDER.get(s.kind, 0), s.name))
-        bases = self.base, self.raised(self.base, _LARGE)  # the lesser of two numbers
-        growing = (s for base in bases for s in every if self._grows_with(s, base))
-        self.symbol = next(growing, every[0])
-
-    def _grows_with(self, symbol: Symbol, base: Assignment) -> bool:
-        now = self.base.get(symbol, symbol.default)
-        most = [v for v in (now + 16, 16 * now, _LARGE) if now < v <= symbol.high]
-        trips = self.trips({**base, symbol: now})
-        return any(self.trips({**base, symbol: value}) > trips for value in most)
-
-    def raised(self, base: Assignment, least: int, but: Symbol | None = None) -> Assignment:
-        """Return values with what the caller gives so large that it does not end the loop first."""
-        others = [s for s in self.test.form.symbols - {but} if s.kind not in _ORDER]
-        return {**base, **{s: min(max(base.get(s, s.default), least), s.high) for s in others}}
-
-    @property
-    def step(self) -> int:
-        """What a round adds to its variable, in the run that came to it."""
-        (round_, _) = self.test.form.sources  # type: ignore[attr-defined]
-        return max(1, int(_now(round_.step)))
-
-    def trips(self, assignment: Assignment) -> int:
-        """How many rounds it makes under an assignment; -1 where that cannot be said."""
-        env = Env(assignment)
-        (round_, upper) = self.test.form.sources  # type: ignore[attr-defined]
-        try:
-            lower, end, step = (value_of(p, env) for p in (round_.lower, upper, round_.step))
-        except (*CANNOT, NoRound):
-            return -1
-        is_sound = step > 0 and (end >= 0 or self.test.form.word != "ltu")  # type: ignore[attr-defined]
-        return max(0, -(-(end - lower) // step)) if is_sound else -1
-
-
-class _Way(NamedTuple):
-    """A way through an entry: a run that takes it, its loops, its values, what it decides outside
-    of the loops, and checks that its values meet."""
-
-    run: PathRun
-    loops: Sequence[Loop]
-    base: Assignment
-    kept: Sequence[Decision]
-    bounds: Sequence[Limit]
 
 
 def rounds_open(
@@ -187,7 +122,7 @@ class _Proof:
         self.left, self.instructions = MOST_RUNS, MOST_INSTRUCTIONS
         self.repairs = _REPAIRS
         self.alike: dict[int, set[Any]] = {}
-        self.trips: dict[Any, Callable[[int], int]] = {}
+        self.counts = Counts(explored.space)
         self.tried = {_key(run.assumed) for run in explored.runs}
 
     def prove(self) -> None:
@@ -230,12 +165,12 @@ class _Proof:
             self._see_decisions(way)
             self._begin(way)
             rounds = self._repeating(way)
-            few = self._few(way, rounds)
+            few = self.counts.few(way, rounds)
             self._afford(few, run)
             self._with_each_other(way, few, rounds)
         self._follow(few, way)
 
-    def _begin(self, way: _Way) -> None:
+    def _begin(self, way: Way) -> None:
         """Raise Unproven where the first following that looks for a period, which is made twice,
         takes too much already: a loop in another one makes its rounds in each of its rounds."""
         loops = [loop.inst.op for loop in way.loops if loop.inst.op is not None]
@@ -254,7 +189,7 @@ class _Proof:
         if (runs - len(self.tried)) * run.executed > self.instructions:
             raise self._unproven(_TOO_LONG)
 
-    def _way_of(self, run: PathRun) -> _Way:
+    def _way_of(self, run: PathRun) -> Way:
         found: dict[int, Loop] = {}
         base = run.assumed
         for decision in run.noted.decisions:
@@ -267,35 +202,7 @@ class _Proof:
         kept = [d for d in run.noted.decisions if not is_loop(d) and not self._is_of_rounds(d)]
         ending = {loop.symbol for loop in found.values()}
         limits = first_ones(b for b in run.noted.limits.values() if b.symbols & ending)
-        return _Way(run, list(found.values()), base, kept, limits)
-
-    def _at(self, loop: Loop, rounds: int, way: _Way) -> Iterator[dict[Symbol, int]]:
-        """Yield assignments with which a loop makes so many rounds, the least numbers first, and
-        what was decided outside of loops stays: the number of rounds is taken to grow with the
-        number that it depends on, and each is looked at."""
-        symbol, base = loop.symbol, way.base
-        others = loop.test.form.symbols - {symbol}
-        key = loop.inst.pc, symbol, frozenset((s, base.get(s)) for s in others)
-        at = self.trips.setdefault(key, cache(lambda v: loop.trips({**base, symbol: v})))
-        low, high = max(symbol.low, -1), min(symbol.high, _LARGE)
-        if low < 0 < high and at(low) > at(0):
-            low = 0  # a division sees a negative number without its sign: it is a large one
-        first, last = _edge(at, rounds, low, high), _edge(at, rounds + 1, low, high) - 1
-        near = range(first, min(last, first + 33))
-        left: list[dict[Symbol, int]] = []
-        # Of a remainder, which does not grow with its number, the last one is.
-        likely = first, last, first + 1, (first + last) // 2, *near, rounds
-        for value in dict.fromkeys(likely):
-            if not low <= value <= high or at(value) != rounds:
-                continue
-            tried = self.explored.space.fits({**base, symbol: value})
-            if tried is None or not _holds(way.kept, tried):
-                continue
-            if all(limit.is_met(tried) is not False for limit in way.bounds):
-                yield dict(tried)
-            else:
-                left.append(dict(tried))
-        yield from left[:1]
+        return Way(run, list(found.values()), base, kept, limits)
 
     def _again(self, assignment: Assignment, asked: Iterable[int] = ()) -> PathRun:
         assert self.explored.again is not None
@@ -329,7 +236,7 @@ class _Proof:
 
     # -- loops that are short ----------------------------------------------------------------------
 
-    def _bounded(self, way: _Way) -> dict[Symbol, list[int]] | None:
+    def _bounded(self, way: Way) -> dict[Symbol, list[int]] | None:
         """Values for each number of rounds, where a requirement or an assumption keeps all loops
         short; else None."""
         found: dict[Symbol, dict[int, None]] = {}
@@ -338,14 +245,16 @@ class _Proof:
             trips = loop.trips({**way.base, loop.symbol: most}) if most is not None else -1
             if self._is_ended(loop, way):
                 trips = loop.trips(way.base)
-            if not 0 <= trips <= _FEW:
+            if not 0 <= trips <= FEW:
                 return None
             values = found.setdefault(loop.symbol, {})
             for rounds in range(trips + 1):
-                values |= {t[loop.symbol]: None for t in islice(self._at(loop, rounds, way), 1)}
+                values |= {
+                    t[loop.symbol]: None for t in islice(self.counts.at(loop, rounds, way), 1)
+                }
         return {symbol: sorted(values) for symbol, values in found.items()}
 
-    def _is_ended(self, loop: Loop, way: _Way) -> bool:
+    def _is_ended(self, loop: Loop, way: Way) -> bool:
         """True if what was decided outside of loops leaves a loop no more rounds than it made."""
         tests = [d for d in way.run.noted.decisions if d.inst.pc == loop.inst.pc]
         ends = [d for d in tests if d.outcome is False]
@@ -358,11 +267,11 @@ class _Proof:
             for r in self.requirements
             if r.terms == {symbol.name: 1} and r.high is not None and r.multiple is None
         ]
-        return min([*highs, *([symbol.high] if symbol.high < _LARGE else [])], default=None)
+        return min([*highs, *([symbol.high] if symbol.high < LARGE else [])], default=None)
 
     # -- loops that repeat -------------------------------------------------------------------------
 
-    def _see_decisions(self, way: _Way) -> None:
+    def _see_decisions(self, way: Way) -> None:
         """Raise Unproven for a loop in whose rounds data decide that are read there (some rounds
         more are followed once), and for one in which the number of the round decides, or is a place
         in a branch that its distance from the last one decides: a round far on may be the
@@ -384,10 +293,10 @@ class _Proof:
                 raise Unproven(loop.inst.pc, f"few rounds take line {line}, by their number")
             deciding = deciding_in(program, loop.inst)
             if deciding is not None:
-                self._add(self._again(self._long(way, ROUNDS)))
+                self._add(self._again(self.counts.long(way, ROUNDS)))
                 raise Unproven(loop.inst.pc, f"{DECIDES} {line_of(self.front, deciding)}")
 
-    def _see_numbers(self, way: _Way, inside: Iterable[Decision]) -> None:
+    def _see_numbers(self, way: Way, inside: Iterable[Decision]) -> None:
         """Raise Unproven where the number of the round and one of the launch decide together in a
         round, or say together what is used there. Of the second those values are followed with
         which loops make few rounds, and of all with which one makes as many only one is: where
@@ -403,11 +312,11 @@ class _Proof:
             if self._is_inside(limit.inst) and any(map(_asks_for_launch, used)):
                 raise self._by_number(way, limit.inst)
 
-    def _by_number(self, way: _Way, inst: Inst) -> Unproven:
+    def _by_number(self, way: Way, inst: Inst) -> Unproven:
         line = line_of(self.front, inst)
         return Unproven(way.loops[0].inst.pc, f"few rounds take line {line}, by their number")
 
-    def _repeating(self, way: _Way) -> dict[int, int]:
+    def _repeating(self, way: Way) -> dict[int, int]:
         """How many rounds of each loop bring out everything, by head."""
         rounds = ROUNDS
         after: dict[int, int] = {}
@@ -422,7 +331,7 @@ class _Proof:
         raise Unproven(way.loops[0].inst.pc, f"something still changes after {rounds} rounds")
 
     def _with_each_other(
-        self, way: _Way, few: Mapping[Symbol, Sequence[int]], rounds: Mapping[int, int]
+        self, way: Way, few: Mapping[Symbol, Sequence[int]], rounds: Mapping[int, int]
     ) -> None:
         """A loop repeats for each small number of rounds of those that another number ends. One
         inside of these was followed in each of their rounds, from the first one on."""
@@ -434,7 +343,7 @@ class _Proof:
             for chosen in product(*(few[s] for s in others)) if others else ():
                 given = dict(zip(others, chosen, strict=True))
                 tried = self.explored.space.fits({**way.base, **given})
-                if tried is None or not _holds(way.kept, tried):
+                if tried is None or not holds(way.kept, tried):
                     continue
                 self._spend()
                 this = way._replace(base=tried, loops=own)
@@ -445,9 +354,9 @@ class _Proof:
                     words = ", ".join(f"{s.name} = {v}" for s, v in given.items())
                     raise Unproven(own[0].inst.pc, f"it repeats later with {words}")
 
-    def _is_alike(self, way: _Way) -> bool:
+    def _is_alike(self, way: Way) -> bool:
         """True if loops repeat as they were shown to with other numbers."""
-        assignment = self._long(way, ROUNDS)
+        assignment = self.counts.long(way, ROUNDS)
         assert self.explored.shown is not None
         shown = self.explored.shown(assignment, {loop.inst.pc: 0 for loop in way.loops})
         self._take(shown.executed)
@@ -463,14 +372,14 @@ class _Proof:
         return True
 
     def _shown(
-        self, way: _Way, rounds: int, after: Mapping[int, int]
+        self, way: Way, rounds: int, after: Mapping[int, int]
     ) -> tuple[dict[int, int] | None, dict[int, int]]:
         """Follow long loops, which may repeat `after` some rounds; return by head how many rounds
         of each bring out everything, or None and after how many the next try is to begin."""
         most, more = 1, 0
         found: dict[int, int] = {}
         while more < min(most, _PERIODS):  # after each round of a period another loop may follow
-            assignment = self._long(way, rounds + more)
+            assignment = self.counts.long(way, rounds + more)
             more += 1
             assert self.explored.shown is not None
             heads = {loop.inst.pc: after.get(loop.inst.pc, 0) for loop in way.loops}
@@ -508,27 +417,7 @@ class _Proof:
             raise Unproven(way.loops[0].inst.pc, f"its period has {most} rounds")
         return found, {}
 
-    def _long(self, way: _Way, rounds: int) -> dict[Symbol, int]:
-        """Values with which every loop makes at least so many rounds."""
-        for loop in way.loops:
-            if loop.trips(way.base) >= rounds:
-                continue
-            step = loop.symbol.step  # not every number of rounds may occur
-            near = range(rounds, rounds + min(step, _FEW))
-            ways = (way, way._replace(base=self._raised(loop, way.base, rounds)))
-            every = (self._at(loop, n, each) for each in ways for n in near)
-            tried = next(chain.from_iterable(every), None)
-            if tried is None:
-                raise Unproven(loop.inst.pc, f"no value found with which it makes {rounds} rounds")
-            way = way._replace(base=tried)
-        return dict(way.base)
-
-    def _raised(self, loop: Loop, base: Assignment, rounds: int) -> Assignment:
-        """The same with what else the caller gives so large that it does not end a loop first."""
-        large = loop.raised(base, _FEW * rounds * loop.step, loop.symbol)
-        return self.explored.space.fits(large) or base
-
-    def _followed_too(self, way: _Way, assignment: Assignment, shown: Shown) -> PathRun:
+    def _followed_too(self, way: Way, assignment: Assignment, shown: Shown) -> PathRun:
         """Follow the same with forms: of what is compared in these rounds, too."""
         every = chain(*(chain(*each) for each in shown.rounds.values()))
         long = self._again(assignment, {pc for each in every for pc in each.limits})
@@ -539,7 +428,7 @@ class _Proof:
             raise self._unproven("other paths are taken in later rounds")
         return long
 
-    def _repaired(self, way: _Way, long: PathRun) -> _Way:
+    def _repaired(self, way: Way, long: PathRun) -> Way:
         """The same way with values that meet a check which fails in later rounds: rather of what
         the caller gives than of data, of which each round has others."""
         limit, base = long.noted.broken, {**long.assignment, **long.noted.symbols}
@@ -553,7 +442,7 @@ class _Proof:
         raise self._unproven("with many rounds a check fails")
 
     def _like_longer_ones(
-        self, way: _Way, loops: Sequence[Loop], long: PathRun, shown: Shown
+        self, way: Way, loops: Sequence[Loop], long: PathRun, shown: Shown
     ) -> tuple[list[tuple[Loop, Rounds]], dict[int, int]]:
         """See that loops with more rounds do what these do; return how each execution repeats, and
         by head until which round something changes that is not about the end."""
@@ -571,7 +460,7 @@ class _Proof:
             self._same_addresses(way, long, shown.shared)
         return repeated, later
 
-    def _until(self, each: Rounds, run: PathRun, loop: Loop, way: _Way) -> int:
+    def _until(self, each: Rounds, run: PathRun, loop: Loop, way: Way) -> int:
         """Until which round something holds that is not about the end; 0 if nothing is."""
         changing = (
             until
@@ -580,19 +469,11 @@ class _Proof:
         )
         return max(changing, default=0)
 
-    def _farther(self, loop: Loop, way: _Way) -> Iterator[tuple[int, dict[Symbol, int]]]:
-        """Assignments with which a loop makes more rounds, and how many more."""
-        trips = loop.trips(way.base)
-        step = loop.symbol.step
-        for more in (*_FARTHER, *(step * n for n in _FARTHER if step > 1)):
-            for tried in islice(self._at(loop, trips + more, way), 3):
-                yield more, tried
-
-    def _is_at_end(self, pc: int, run: PathRun, loop: Loop, way: _Way, each: Rounds) -> bool:
+    def _is_at_end(self, pc: int, run: PathRun, loop: Loop, way: Way, each: Rounds) -> bool:
         """True if what an instruction compares depends on how far the end of a loop is: where the
         loop is longer, it turns out the same until so many rounds before its end. It moves evenly
         with the rounds, which was found out, so the first and the last of them are asked."""
-        farther = list(self._farther(loop, way))
+        farther = list(self.counts.farther(loop, way))
         if pc in self.heads:
             return _ends_with(pc, run, loop, way, farther)
         forms = run.noted.computed.get(pc, ())
@@ -610,9 +491,9 @@ class _Proof:
             for more, values in farther
         )
 
-    def _same_addresses(self, way: _Way, run: PathRun, shared: set[int]) -> None:
+    def _same_addresses(self, way: Way, run: PathRun, shared: set[int]) -> None:
         """Windows of memory that several use must not depend on how many rounds there are."""
-        farther = [tried for loop in way.loops for _, tried in self._farther(loop, way)]
+        farther = [tried for loop in way.loops for _, tried in self.counts.farther(loop, way)]
         for limit in run.noted.limits.values():
             if limit.inst.pc not in shared:
                 continue
@@ -624,29 +505,12 @@ class _Proof:
 
     # -- few rounds --------------------------------------------------------------------------------
 
-    def _few(self, way: _Way, rounds: Mapping[int, int]) -> dict[Symbol, list[int]]:
-        """Values with which loops make so many rounds and each lesser number, those that occur on
-        this way."""
-        found: dict[Symbol, dict[int, None]] = {}
-        for loop in way.loops:
-            values = found.setdefault(loop.symbol, {})
-            enough = rounds.get(loop.inst.pc, 0)
-            occur: list[int] = []
-            for count in range(min(MOST_ROUNDS, 32 * (enough + 1))):
-                tried = next(self._at(loop, count, way), None)
-                if tried is not None:
-                    values[tried[loop.symbol]] = None
-                    occur.append(count)
-                if len(occur) > enough or occur == list(range(1, enough + 1)) != []:
-                    break
-        return {symbol: sorted(values) for symbol, values in found.items()}
-
-    def _follow(self, values: Mapping[Symbol, Sequence[int]], way: _Way) -> None:
+    def _follow(self, values: Mapping[Symbol, Sequence[int]], way: Way) -> None:
         """Follow the entry for all of these values. Raises Unproven where they are too many."""
         for chosen in product(*values.values()):
             given = dict(zip(values, chosen, strict=True))
             tried = self.explored.space.fits({**way.base, **given})
-            if tried is None or not _holds(way.kept, tried) or _key(tried) in self.tried:
+            if tried is None or not holds(way.kept, tried) or _key(tried) in self.tried:
                 continue
             self._spend()
             self.tried.add(_key(tried))
@@ -696,7 +560,7 @@ def _enough(each: Rounds, trips: int) -> int:
 
 
 def _ends_with(
-    pc: int, run: PathRun, loop: Loop, way: _Way, farther: Sequence[tuple[int, Assignment]]
+    pc: int, run: PathRun, loop: Loop, way: Way, farther: Sequence[tuple[int, Assignment]]
 ) -> bool:
     """True if another loop makes as many rounds more as this one does."""
     test = next(d for d in run.noted.decisions if d.inst.pc == pc)
@@ -707,28 +571,6 @@ def _ends_with(
 
 def _key(assignment: Assignment) -> frozenset[Any]:
     return frozenset((s, v) for s, v in assignment.items() if v != s.default)
-
-
-def _holds(kept: Iterable[Decision], tried: Assignment) -> bool:
-    env = Env(tried)
-    return all(decision.holds(env) for decision in kept)
-
-
-def _edge(at: Callable[[int], int], rounds: int, low: int, high: int) -> int:
-    """The least value from `low` on with at least so many rounds; `high` + 1 if none has."""
-    step, tried = 1, low
-    while at(tried) < rounds:
-        if tried == high:
-            return high + 1
-        low, tried, step = tried + 1, min(tried + step, high), step * 4
-    high = tried
-    while low < high:
-        middle = (low + high) // 2
-        if at(middle) >= rounds:
-            high = middle
-        else:
-            low = middle + 1
-    return low
 
 
 _COMPARED = ("lt", "le", "gt", "ge")
@@ -745,14 +587,10 @@ def _is_like_now(form: Form, env: Env) -> bool:
         one, other = (value_of(source, env) for source in form.sources)
     except (*CANNOT, NoRound):
         return False
-    was, is_ = _now(form.sources[0]) - _now(form.sources[1]), one - other
+    was, is_ = now_of(form.sources[0]) - now_of(form.sources[1]), one - other
     if word in ("eq", "ne"):
         return (was > 0) == (is_ > 0) and (was < 0) == (is_ < 0)
     return word in ("min", "max") and (was <= 0 or is_ >= 0) and (was >= 0 or is_ <= 0)
-
-
-def _now(source: Any) -> Any:
-    return source.now if isinstance(source, Form) else source
 
 
 def _is_elsewhere(form: Form, tried: Assignment) -> bool:
