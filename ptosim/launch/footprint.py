@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
-from math import exp, gcd, inf, prod
+from math import exp, inf
 from typing import Any
 
 import numpy as np
@@ -25,7 +25,9 @@ from ptosim.ground.isa.costs import CostTable
 from ptosim.ground.records import dataclass, field
 from ptosim.language.same_blocks import global_windows, loops_around, passes_by_l2, roots_of
 from ptosim.language.toolchains import BLOCK
+from ptosim.launch.boxes import Box, line_share, union_of
 from ptosim.launch.intervals import Numbers, Range, is_one
+from ptosim.launch.lines import Placed, joined, merged, placed
 from ptosim.machine.affine import now
 from ptosim.machine.core import SLOT_BLOCK_NUM, SLOT_SUBBLOCK, Core
 from ptosim.time.report.figures import Figures, Footprint
@@ -33,8 +35,6 @@ from ptosim.time.report.figures import Figures, Footprint
 MIB = 1 << 20
 MOST_PLACES = 1 << 14
 """Pairs of a block and a round that are followed one by one; more rounds are joined."""
-MOST_BOXES = 48
-"""Boxes of a buffer whose overlaps are counted exactly."""
 
 
 def footprint_of(
@@ -76,42 +76,7 @@ class _Use:
     windows: list[Value] = field(default_factory=list)
 
 
-@dataclass(frozen=True, slots=True)
-class _Box:
-    """A part of a buffer: first and end along each dimension of its view (arrays where it is one
-    for each block and round), the bytes of an index of each, and how many of them a window has."""
-
-    buffer: Any
-    first: tuple[Any, ...]
-    end: tuple[Any, ...]
-    strides: tuple[int, ...]
-    item: float
-    window: tuple[Any, ...] = ()
-
-    def bytes(self, granule: int) -> Any:
-        """Return the bytes of whole lines in it; of an array without where its rows begin."""
-        sizes = [e - f for f, e in zip(self.first, self.end, strict=True)]
-        order = sorted(range(len(sizes)), key=lambda d: self.strides[d], reverse=True)
-        run, outer = self.item, order
-        while outer and self.strides[outer[-1]] * self.item <= np.max(run) + self.item / 2:
-            run = run * sizes[outer[-1]]
-            outer = outer[:-1]
-        if np.ndim(run) == 0 and all(np.ndim(x) == 0 for x in (*self.first, *sizes)):
-            begin = self.buffer[1] + sum(
-                f * s for f, s in zip(self.first, self.strides, strict=True)
-            )
-            apart, rows = (self.strides[outer[-1]], sizes[outer[-1]]) if outer else (0, 1)
-            lines = _lines(begin * self.item, run, apart * self.item, int(rows), granule)
-            return lines * prod((sizes[d] for d in outer[:-1]), start=1)
-        lines = -(-run // granule) * granule
-        if outer:  # rows that are apart do not share lines, unless they are shorter
-            apart = max(self.strides[outer[-1]] * self.item, self.item)
-            lines = np.minimum(lines, max(apart, self.item))
-            lines = np.maximum(lines, run)
-        return lines * prod((sizes[d] for d in outer), start=1)
-
-
-_Pairs = list[tuple[_Use, _Box | None]]
+_Pairs = list[tuple[_Use, Box | None]]
 """Operations on a buffer, each with the part that it touches; None where data say it."""
 
 
@@ -136,6 +101,7 @@ class _Launch:
         for function in functions:
             self.roots.update(roots_of(function.ops))
         self.uses = self._uses()
+        self.places: dict[int, Placed | None] = {}
 
     def _uses(self) -> list[_Use]:
         found: dict[tuple[int, str], _Use] = {}
@@ -173,6 +139,7 @@ class _Launch:
         """Bytes that are touched, by direction; those of buffers with a place that depends on
         data; and those of lines that are read and written."""
         unique, unsure, both = {"read": 0, "write": 0}, 0, 0
+        self.open = 0
         known: dict[Any, _Pairs] = {}
         for direction in unique:
             of_buffer: dict[Any, _Pairs] = {}
@@ -182,8 +149,9 @@ class _Launch:
                     key = box.buffer if box is not None else use.op
                     of_buffer.setdefault(key, []).append((use, box))
             for key, pairs in of_buffer.items():
-                touched = self._touched(pairs)
+                touched, least = self._touched(pairs)
                 unique[direction] += touched
+                self.open += touched - least
                 if any(box is None for _, box in pairs):
                     unsure += touched
                 elif key in known:
@@ -208,35 +176,88 @@ class _Launch:
             far = {d: min(max(found[d], unique[d]), max(moved[d], unique[d])) for d in unique}
         return Footprint(
             touched["read"], touched["write"], far["read"], far["write"], unsure, *self._together(),
-            passed, aside, both,
+            passed, aside, both, self.open,
         )  # fmt: skip
 
-    def _touched(self, pairs: _Pairs) -> int:
-        """Bytes of a buffer that some operations touch in whole lines."""
+    def _touched(self, pairs: _Pairs) -> tuple[int, int]:
+        """Bytes of a buffer that some operations touch in whole lines, and what they are at least:
+        less where not all of windows with holes between them are listed."""
         moved = sum(use.bytes for use, _ in pairs)
         boxes = [box for _, box in pairs if box is not None]
         if len(boxes) < len(pairs):
-            return moved
-        total = _union(boxes, self.granule)
-        lines = max((_line_share(box, self.granule) for box in boxes), default=1)
-        return int(min(total, moved * lines))
+            return moved, moved
+        total = union_of(boxes, self.granule)
+        lines = max((line_share(box, self.granule) for box in boxes), default=1)
+        touched = min(int(total), int(moved * lines))
+        places = self._holes(pairs)
+        if places is not None:
+            listed = joined(place.runs(self.granule) for place in places)
+            known = listed.lines() * self.granule
+            if all(place.is_certain for place in places):
+                return (known, known) if listed.is_whole else (max(touched, known), known)
+            touched = min(touched, known) if listed.is_whole else touched
+        return touched, min(touched, self._at_least(pairs, lines))
+
+    def _at_least(self, pairs: _Pairs, lines: float) -> int:
+        """Bytes of lines that operations touch at least: where a condition decides which of their
+        windows are moved, those that share most of their lines may be."""
+        places = [place for use, _ in pairs if (place := self._placed(use)) is not None]
+        if len(places) < len(pairs) or all(place.is_certain for place in places):
+            return int(sum(use.bytes for use, _ in pairs) * lines)
+        granule = self.granule
+        every = joined(place.runs(granule) for place in places)
+        if not every.is_whole:  # as if windows that are not the same share no lines
+            each = zip(pairs, places, strict=True)
+            return int(sum(use.bytes / place.times for (use, _), place in each) * lines)
+        each = zip(pairs, places, strict=True)
+        moved = sum(use.bytes / min(place.row_bytes(), granule) for (use, _), place in each)
+        return int(-(-moved // every.most())) * granule
 
     def _shared(self, reads: _Pairs, writes: _Pairs) -> int:
         """Bytes of the lines of a buffer that are read and written."""
+        if self._holes(reads, writes) is not None:
+            places = [[self._placed(use) for use, _ in pairs] for pairs in (reads, writes)]
+            runs = [
+                joined(p.runs(self.granule) for p in merged(p for p in each if p is not None))
+                for each in places
+            ]
+            counts = [each.lines() for each in (*runs, joined(runs))]
+            return (counts[0] + counts[1] - counts[2]) * self.granule
         boxes = [[box for _, box in pairs if box is not None] for pairs in (reads, writes)]
-        areas = [_union(each, self.granule) for each in boxes]
-        common = max(sum(areas) - _union(boxes[0] + boxes[1], self.granule), 0)
-        return int(common / max(min(areas), 1) * min(self._touched(reads), self._touched(writes)))
+        areas = [union_of(each, self.granule) for each in boxes]
+        common = max(sum(areas) - union_of(boxes[0] + boxes[1], self.granule), 0)
+        least = min(self._touched(reads)[0], self._touched(writes)[0])
+        return int(common / max(min(areas), 1) * least)
+
+    def _placed(self, use: _Use) -> Placed | None:
+        """The windows of an operation; None where they are not known."""
+        key = id(use)
+        if key not in self.places:
+            self.places[key] = None
+            if len(use.windows) == 1:
+                window = use.windows[0]
+                self.places[key] = placed(
+                    self.numbers, use.op, window, self.blocks, partial(self._of_window, window)
+                )
+        return self.places[key]
+
+    def _holes(self, *pairs: _Pairs) -> list[Placed] | None:
+        """The windows of some operations if all are known and some leave holes in their box."""
+        places = [self._placed(use) for each in pairs for use, _ in each]
+        if any(place is None for place in places):
+            return None
+        known = merged(place for place in places if place is not None)
+        return None if all(place.fills() for place in known) else known
 
     def _lines(self, use: _Use) -> float:
         box = self._box(use)
-        return _line_share(box, self.granule) if box is not None else 1.0
+        return line_share(box, self.granule) if box is not None else 1.0
 
-    def _box(self, use: _Use) -> _Box | None:
+    def _box(self, use: _Use) -> Box | None:
         """The box of all executions of an operation; None where it is not known."""
         return self._of_window(use.windows[0]) if len(use.windows) == 1 else None
 
-    def _of_window(self, window: Value) -> _Box | None:
+    def _of_window(self, window: Value) -> Box | None:
         numbers, type_ = self.numbers, window.type
         first: list[Any] = []
         end: list[Any] = []
@@ -267,7 +288,7 @@ class _Launch:
         first: list[Any],
         end: list[Any],
         window: tuple[Any, ...],
-    ) -> _Box | None:
+    ) -> Box | None:
         numbers = self.numbers
         shape = [numbers.operand(o) for o in op.bound.get("shape") or ()]
         strides = [numbers.operand(o) for o in op.bound.get("strides") or ()]
@@ -288,7 +309,7 @@ class _Launch:
         root: Value = self.roots.get(id(pointer)) or pointer
         name = root.name if root.is_argument else root
         item = type_.elem.bits / 8  # type: ignore[union-attr]
-        return _Box((name, base, steps), tuple(first), tuple(end), steps, item, window)
+        return Box((name, base, steps), tuple(first), tuple(end), steps, item, window)
 
     def _base(self, pointer: Value) -> int | None:
         """How many elements a pointer is after its root; None if blocks or rounds decide it."""
@@ -409,7 +430,7 @@ def _joined(columns: list[Any]) -> list[Any]:
         both = np.concatenate(
             [np.minimum(ends[:rank], old[2][:rank]), np.maximum(ends[rank:], old[2][rank:])]
         )
-        whole = _Box(
+        whole = Box(
             box.buffer, tuple(both[:rank]), tuple(both[rank:]), box.strides, box.item
         ).bytes(granule)
         if np.sum(whole) <= (np.sum(sizes) + np.sum(old[3])) * 1.01:
@@ -419,7 +440,7 @@ def _joined(columns: list[Any]) -> list[Any]:
     return list(found.values())
 
 
-def _at_one_place(box: _Box, blocks: int) -> int:
+def _at_one_place(box: Box, blocks: int) -> int:
     """How many of the first blocks begin at the same place in the first round, at most."""
     firsts = []
     for x in box.first:
@@ -428,73 +449,3 @@ def _at_one_place(box: _Box, blocks: int) -> int:
             first = first[0]
         firsts.append(np.broadcast_to(first.ravel()[:blocks], (blocks,)))
     return int(np.unique(np.stack(firsts), axis=1, return_counts=True)[1].max())
-
-
-def _lines(begin: float, run: float, apart: float, rows: int, granule: int) -> float:
-    """Bytes of the lines that rows of `run` bytes touch which are `apart` from each other: after as
-    many as bring the begin of a row to the same place in a line, they do as before."""
-    if run <= 0 or rows <= 0:
-        return 0.0
-    step = int(apart * 2)  # half bytes: of elements of four bits, too
-    period = min(2 * granule // gcd(step, 2 * granule), rows) if step else 1
-    starts = begin + apart * np.arange(min(period + 1, rows))
-    ends = -(-(starts + run) // granule)
-    fresh = ends[1:] - np.maximum(starts[1:] // granule, ends[:-1])
-    fresh = np.maximum(np.concatenate(([ends[0] - starts[0] // granule], fresh)), 0)
-    if rows <= period + 1:
-        return float(fresh.sum() * granule)
-    whole, rest = divmod(rows - 1, period)
-    return float((fresh[0] + fresh[1:].sum() * whole + fresh[1 : rest + 1].sum()) * granule)
-
-
-def _line_share(box: _Box, granule: int) -> float:
-    """How many times its bytes the lines of a window of a box are."""
-    if box.window:
-        first = tuple(np.min(f) for f in box.first)
-        size = [np.max(w) for w in box.window]
-        end = tuple(f + n for f, n in zip(first, size, strict=True))
-        box = _Box(box.buffer, first, end, box.strides, box.item)
-    plain = box.item * prod(e - f for f, e in zip(box.first, box.end, strict=True))
-    return float(box.bytes(granule) / plain) if plain else 1.0
-
-
-def _union(boxes: list[_Box], granule: int) -> float:
-    """Bytes of all lines in some boxes of one buffer."""
-    distinct = list(dict.fromkeys((b.first, b.end) for b in boxes))
-    one = boxes[0]
-    if len(distinct) > MOST_BOXES:
-        first = tuple(min(d) for d in zip(*(f for f, _ in distinct), strict=True))
-        end = tuple(max(d) for d in zip(*(e for _, e in distinct), strict=True))
-        return float(_Box(one.buffer, first, end, one.strides, one.item).bytes(granule))
-    parts: list[tuple[tuple[Any, ...], tuple[Any, ...]]] = []
-    for box in distinct:
-        fresh = [box]
-        for old in parts:
-            fresh = [piece for each in fresh for piece in _without(each, old)]
-        parts += fresh
-    whole = _Box(one.buffer, *_hull(distinct), one.strides, one.item)
-    total = sum(_Box(one.buffer, f, e, one.strides, one.item).bytes(granule) for f, e in parts)
-    return float(min(total, whole.bytes(granule)))
-
-
-def _hull(boxes: list[Any]) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
-    first = tuple(min(d) for d in zip(*(f for f, _ in boxes), strict=True))
-    return first, tuple(max(d) for d in zip(*(e for _, e in boxes), strict=True))
-
-
-def _without(box: Any, other: Any) -> list[Any]:
-    """The parts of a box that are not in another one."""
-    first, end = box
-    low, high = other
-    if any(e <= a or b <= f for f, e, a, b in zip(first, end, low, high, strict=True)):
-        return [box]
-    found = []
-    first, end = list(first), list(end)
-    for d in range(len(first)):
-        if first[d] < low[d]:
-            found.append((tuple(first), (*end[:d], low[d], *end[d + 1 :])))
-            first[d] = low[d]
-        if end[d] > high[d]:
-            found.append(((*first[:d], high[d], *first[d + 1 :]), tuple(end)))
-            end[d] = high[d]
-    return found

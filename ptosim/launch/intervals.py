@@ -33,6 +33,7 @@ class Numbers:
                     self.counters[op.regions[0].blocks[0].values[0]] = op
         self.pinned: dict[Any, Range] = {}
         self.known: dict[Value, Range | None] = {}
+        self.deciding: dict[Value, frozenset[Any]] = {}
 
     def pin(self, values: Mapping[Any, Range]) -> None:
         """Take some values as known from now on."""
@@ -56,6 +57,26 @@ class Numbers:
         if not isinstance(operand, Operand):
             return None
         return self.of(operand.value, operand.const)
+
+    def hangs_on(self, operand: Any) -> frozenset[Any]:
+        """Return what of a launch decides an operand: `BLOCK`, and counters of loops."""
+        value = operand.value if isinstance(operand, Operand) else None
+        return self._deciding(value) if value is not None else frozenset()
+
+    def _deciding(self, value: Value) -> frozenset[Any]:
+        if value not in self.deciding:
+            self.deciding[value] = frozenset()  # a value that follows from itself is not followed
+            op, found = value.owner, frozenset[Any]()
+            if told_by(value) == BLOCK or (op is not None and op.name.endswith("get_block_idx")):
+                found = frozenset({BLOCK})
+            elif value in self.counters:
+                loop = self.counters[value]
+                bounds = [loop.bound.get(n) for n in ("lower", "upper", "step")]
+                found = frozenset({value}).union(*map(self.hangs_on, bounds))
+            elif op is not None and not op.regions and value not in self.arguments:
+                found = found.union(*(self.hangs_on(o) for _, o in op.operands()))
+            self.deciding[value] = found
+        return self.deciding[value]
 
     def _of(self, value: Value) -> Range | None:
         op = value.owner

@@ -34,7 +34,8 @@ class Footprint:
     their transfers counts as if nobody else touched it. `together` are the
     lines of the program whose loads all blocks of a wave begin at one address, `adding` those that
     add to memory, each with how many blocks begin at one. `passed` bytes go by L2, which holds none
-    of the lines `aside` that only they touch; lines of `both` are read and written."""
+    of the lines `aside` that only they touch; lines of `both` are read and written. All
+    may be as many as `open` bytes less: windows with holes of which not all are listed."""
 
     read: int
     written: int
@@ -46,6 +47,7 @@ class Footprint:
     passed: int = 0
     aside: int = 0
     both: int = 0
+    open: int = 0
 
     @property
     def held(self) -> int:

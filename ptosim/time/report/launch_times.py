@@ -339,8 +339,9 @@ def _bounds(report: Figures, moved: int, l2_us: float) -> dict[str, float]:
     l2 = report.table.rows.get("machine.l2")
     resident = 0.0 if report.start == COLD or l2 is None else l2["mib"] * MIB
     touched = report.footprint
-    held = max(touched.held - touched.unsure, 1)
-    least = max(held - resident, 0) * (1 + touched.both / held) + touched.passed
+    held = max(touched.held - touched.unsure - touched.open, 1)
+    both = 0 if touched.open else touched.both
+    least = max(held - resident, 0) * (1 + both / held) + touched.passed
     at_most = "machine.l2_peak" in report.table.rows
     return {
         CUBE: at_peak(report),
