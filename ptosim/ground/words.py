@@ -1,9 +1,9 @@
-"""Words of users: the one that was probably meant, and whole numbers."""
+"""Words of users: the one that was probably meant, the first of many, and whole numbers."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from functools import lru_cache
 
 from ptosim.ground.errors import UsageError
@@ -13,6 +13,7 @@ _LONGER = 8
 _ALIKE = 0.6
 """Share of letters in the same order from which on a word may be meant (that of difflib)."""
 _SEVERAL = 8
+"""Words that are looked at or listed."""
 _DIGITS = re.compile(r"\d+")
 
 
@@ -83,6 +84,12 @@ def _may_mean(word: str, other: str) -> bool:
     """A number is never a slip of the pen for another one."""
     both = _DIGITS.search(word) and _DIGITS.search(other)
     return not both or _DIGITS.sub("#", word) != _DIGITS.sub("#", other)
+
+
+def few(names: Sequence[str], most: int = _SEVERAL) -> str:
+    """Return the first of some names, and how many more there are: `a, b and 3 more`."""
+    more = f" and {len(names) - most} more" if len(names) > most else ""
+    return ", ".join(names[:most]) + more
 
 
 # Numbers as texts write them.

@@ -16,7 +16,7 @@ from ptosim.ground.isa.targets import TargetName
 from ptosim.ground.limits import Limits, within
 from ptosim.ground.progress import Shown
 from ptosim.ground.records import dataclass, replace
-from ptosim.ground.words import nearest
+from ptosim.ground.words import few, nearest
 from ptosim.language.frontend import Front, FrontOptions, run_frontend
 from ptosim.language.place.cores import peer_functions
 from ptosim.language.targets import check_target_word
@@ -69,9 +69,7 @@ class LoadedProgram(Shown):
         return cls(front, chosen, sidecar)
 
     def __repr__(self) -> str:
-        entries = self.entries
-        more = f" and {len(entries) - 3} more" if len(entries) > 3 else ""
-        names = ", ".join(f"@{name}" for name in entries[:3]) + more
+        names = few([f"@{name}" for name in self.entries], 3)
         return f"<Program {self.front.source.name} for {self.target}: {names or 'no entries'}>"
 
     @property
@@ -120,7 +118,7 @@ class LoadedProgram(Shown):
             return found[0]
         if name is not None:
             problem = f"{len(found)} entries are called" if found else "there is no entry"
-            listed = ", ".join(found or entries) or "none"
+            listed = few(found or entries) or "none"
             meant = nearest(name, entries) if not found else None
             help_ = f"entries: {listed}" if meant is None else f"{meant} entries: {listed}"
             raise UsageError(f"{problem} `{name}`", help=help_)
@@ -128,7 +126,7 @@ class LoadedProgram(Shown):
             raise UsageError("the program has no function with a body to run")
         raise UsageError(
             f"the program has {len(entries)} entries; name one with --entry",
-            help=f"entries: {', '.join(entries)}",
+            help=f"entries: {few(entries)}",
         )
 
     def signature(self, entry: str | None = None) -> list[Arg]:

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 from ptosim.ground.diagnostics.model import Diagnostic, ProgramError, finding
 from ptosim.ground.source import Source, Span
+from ptosim.ground.words import few
 from ptosim.launch.sources import open_source
 from ptosim.machine.quant.mlir.passes import Found, find, normalized
 from ptosim.machine.quant.mlir.types import QuantType, UniformType
@@ -155,9 +156,8 @@ def _lines(types: list[list[Found]], source: Source) -> Iterator[Part]:
     for found in types:
         assert found[0].type is not None
         facts = _facts(found[0].type)
-        places = ", ".join("{}:{}".format(*source.line_column(f.start)) for f in found[:_SHOWN])
-        more = f" and {len(found) - _SHOWN} more" if len(found) > _SHOWN else ""
-        yield Verbatim(f"{facts.pop('type')}\n  at          {places}{more}\n")
+        places = few(["{}:{}".format(*source.line_column(f.start)) for f in found], _SHOWN)
+        yield Verbatim(f"{facts.pop('type')}\n  at          {places}\n")
         for key, value in facts.items():
             yield Line(f"  {key.replace('_', ' '):<11} {_parameter_text(key, value)}", 14)
         yield Verbatim("\n")

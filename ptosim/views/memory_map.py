@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 
 from ptosim.ground.diagnostics.model import Diagnostic
 from ptosim.ground.records import dataclass
+from ptosim.ground.words import few
 from ptosim.launch.analysis.memory_map import Buffer, MemoryMap, SpaceMap
 from ptosim.views.charts.chart import Chart
 from ptosim.views.charts.lanes import Lane, Lanes, Span, room_of
@@ -180,9 +181,8 @@ def _space(found: SpaceMap, width: int) -> list[Part]:
         table("", ("bytes", number("size", ","), "tile", ">line", time), rows, essential=essential)
     )
     step, live, users = found.peak()
-    named = ", ".join(f"{b.name} {b.bytes:,} (line {b.line})" for b in users[:BIGGEST])
-    more = f" and {len(users) - BIGGEST} more" if len(users) > BIGGEST else ""
-    parts.append(Text(f"peak at step {step}: {live:,} bytes in use: {named or 'nothing'}{more}"))
+    named = few([f"{b.name} {b.bytes:,} (line {b.line})" for b in users], BIGGEST)
+    parts.append(Text(f"peak at step {step}: {live:,} bytes in use: {named or 'nothing'}"))
     parts += [
         Text(f"{a.name} and {b.name}: {KINDS[k]}", style=_STYLES[k]) for a, b, k in found.overlaps()
     ]

@@ -26,6 +26,7 @@ from ptosim.ground.isa.schema import (
     enums,
 )
 from ptosim.ground.records import NamedTuple
+from ptosim.ground.words import few
 from ptosim.language.bind.clauses import describe
 from ptosim.language.verify.wording import condition_words, rule_words
 from ptosim.views.report import Line, Part, Report, Verbatim, one_section
@@ -232,8 +233,7 @@ def _example_lines(definition: OpDef) -> Iterator[str]:
         yield f"    {example.line}"
     users = _used_by(definition)
     if users:
-        more = f" and {len(users) - _USERS} more" if len(users) > _USERS else ""
-        yield f"in use in {', '.join(users[:_USERS])}{more}"
+        yield f"in use in {few(users, _USERS)}"
 
 
 _USERS = 4

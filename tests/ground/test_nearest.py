@@ -9,6 +9,7 @@ import pytest
 
 from ptosim.ground import words as nearest
 from ptosim.ground.isa.rows import isa
+from ptosim.ground.words import few
 
 
 @pytest.mark.parametrize("seed", range(4))
@@ -37,3 +38,11 @@ def test_the_best_of_equals_begins_like_the_word():
     assert nearest.nearest("tile", ["atile", "tiles"]) == "did you mean `tiles`?"
     assert nearest.nearest("", ["a"]) is None
     assert nearest.nearest("EVENT_ID9", ["EVENT_ID0", "EVENT_ID1"], "none") == "none"
+
+
+def test_of_many_names_the_first_ones_are_listed_and_the_others_counted():
+    """A file of 200 kernels listed all of them in one line."""
+    assert few([]) == ""
+    assert few(["a", "b"], 2) == "a, b"
+    assert few(["a", "b", "c"], 2) == "a, b and 1 more"
+    assert few([*map(str, range(200))]) == "0, 1, 2, 3, 4, 5, 6, 7 and 192 more"

@@ -15,7 +15,7 @@ from ptosim.engine.simt.record import Recorder
 from ptosim.ground.errors import UsageError
 from ptosim.ground.ir.core import Operation, Value
 from ptosim.ground.source import Source
-from ptosim.ground.words import whole
+from ptosim.ground.words import few, whole
 from ptosim.machine.core import Core, Machine
 from ptosim.machine.values import Fragment
 from ptosim.machine.vector import WARP
@@ -105,8 +105,7 @@ class Threads:
         """Threads of a group: a run of them as its ends, of others the first ones."""
         if len(threads) > 2 and threads[-1] - threads[0] == len(threads) - 1:
             return f"{self.name(threads[0])} to {self.name(threads[-1])}"
-        more = f" and {len(threads) - 3} more" if len(threads) > 3 else ""
-        return ", ".join(map(self.name, threads[:3])) + more
+        return few([*map(self.name, threads)], 3)
 
     def _way(self, thread: int) -> str:
         """Where a thread went another way than others of the launch did."""

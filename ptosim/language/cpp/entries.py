@@ -8,6 +8,7 @@ from typing import Any
 from ptosim.ground.errors import UsageError
 from ptosim.ground.records import dataclass
 from ptosim.ground.source import Source
+from ptosim.ground.words import few
 from ptosim.language.cpp.declared import (
     Declared,
     Overloads,
@@ -55,7 +56,7 @@ def chosen(file: Any, entry: str | None) -> str:
     if not found:
         raise UsageError("the file has no kernel", help="a kernel is `__global__ AICORE void f(…)`")
     raise UsageError(f"the file has {len(found)} entries; name one with --entry",
-                     help=f"entries: {', '.join(found)}")  # fmt: skip
+                     help=f"entries: {few(found)}")  # fmt: skip
 
 
 def _called_inside(file: Any) -> set[str]:
@@ -123,7 +124,7 @@ def _instantiated(
 
 
 def _help(file: Any) -> str:
-    return f"entries: {', '.join(entries_of(file)) or 'none'}"
+    return f"entries: {few(entries_of(file)) or 'none'}"
 
 
 _STREAMS = ("aclrtStream",)

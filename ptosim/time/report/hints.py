@@ -8,6 +8,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from ptosim.ground.records import dataclass, replace
+from ptosim.ground.words import few
 from ptosim.time.pipes.steps import PIPE_INDEX, PIPES, S
 from ptosim.time.report.figures import Figures
 from ptosim.time.report.launch_times import same_address
@@ -170,10 +171,9 @@ def _starts(report: Figures) -> list[Hint]:
     if not dearest or cycles < LEAST * report.span:
         return []
     names = sorted(dearest, key=lambda n: -dearest[n][0])
-    more = f" and {len(names) - NAMED} more" if len(names) > NAMED else ""
     text = (
         f"{cycles:,} of {sum(row[1] for row in dearest.values()):,} cycles of "
-        f"{', '.join(names[:NAMED])}{more} are start-up, in "
+        f"{few(names, NAMED)} are start-up, in "
         f"{sum(row[2] for row in dearest.values()):,} operations"
     )
     return [Hint("start-up", lines[names[0]], cycles, text, "work on larger tiles")]
