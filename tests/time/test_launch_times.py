@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import json
 import random
-from math import log
+from math import hypot, log
 from types import SimpleNamespace
 
 import pytest
@@ -51,7 +51,8 @@ def cost(row: str, **how: object) -> ptosim.CostReport:
     p = ROWS[row]
     given = {"target": p["target"], "block_num": p["block_num"], **how}
     args = {**p["args"], **given.pop("args", {})}
-    return ptosim.load(str(DATA / p["file"])).cost(args=args, what_if=p["what_if"], **given)
+    what_if = {**p["what_if"], **given.pop("what_if", {})}
+    return ptosim.load(str(DATA / p["file"])).cost(args=args, what_if=what_if, **given)
 
 
 def unique(row: str, blocks: int) -> int:
@@ -553,7 +554,34 @@ def test_a_bar_is_mixed_of_those_of_its_limits(rows: int) -> None:
     part = times.head_us / times.device.us
     mixed = sum(widths[name] * us**power / every for name, us in found.items())
     width = part * widths["launch"] + (1 - part) * mixed
+    more = log(1 + assumed(report)) * found["core"] ** power / every * (1 - part)
+    assert more > 0.003
+    width = hypot(width, more)
     assert log(times.device.high / times.device.us) == pytest.approx(width, abs=1e-6)
+
+
+def assumed(report: ptosim.CostReport) -> float:
+    """By how much the cycles of a path may be off for laws that are assumed and have no points."""
+    parts = report.error_bar.parts
+    known = [p for p in parts if p.confidence == "assumed" and p.basis == "confidence"]
+    return hypot(*(p.cycles * p.spread for p in known)) / sum(p.cycles for p in parts)
+
+
+def test_what_is_assumed_of_cores_widens_a_bar_as_of_something_independent() -> None:
+    """ "Assumed figures widen by their own spread in quadrature": a GEMM on 910B4 waits for loads
+    into L1 by a law that is assumed; with that load given, the bar is that of its limits."""
+    report = cost("s014")
+    rate = report.table["transfer.gm_mat"]["gib_per_second"]
+    given = cost("s014", what_if={"transfer.gm_mat.gib_per_second": rate})
+    every = (report.times.core_us, report.times.l2_us, report.times.hbm_us)
+    power = report.table["machine.mix"]["power"]
+    share = every[0] ** power / sum(us**power for us in every)
+    share *= 1 - report.times.head_us / report.times.device.us
+    width = log(report.times.device.high / report.times.device.us)
+    more = log(1 + assumed(report)) * share
+    assert assumed(report) == pytest.approx(0.44, abs=0.01)
+    assert 0.19 < (width**2 - more**2) ** 0.5 < 0.24
+    assert assumed(given) < 0.01
 
 
 GRID = """module attributes {{pto.target_arch = "{arch}"}} {{

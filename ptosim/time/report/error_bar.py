@@ -72,6 +72,14 @@ class ErrorBar:
         return sum(p.cycles for p in self.parts if p.basis == CONFIDENCE) / every if every else 0.0
 
     @property
+    def assumed(self) -> float:
+        """How far the cycles of the critical path may be off, relative, by figures that are
+        assumed and that no published point was held against."""
+        every = sum(p.cycles for p in self.parts)
+        parts = [p for p in self.parts if (p.basis, p.confidence) == (CONFIDENCE, "assumed")]
+        return hypot(*(p.cycles * p.spread for p in parts)) / every if every else 0.0
+
+    @property
     def verdict(self) -> str:
         """What published rows say of this kernel."""
         if self.within is None:

@@ -11,10 +11,10 @@ call takes what the host needs (`wall`)."""
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from math import exp, inf
+from math import exp, hypot, inf, log1p
 from typing import Any
 
-from ptosim.ground.isa.costs import GIB, limit_spreads
+from ptosim.ground.isa.costs import GIB, limit_spreads, spreads
 from ptosim.ground.records import dataclass
 from ptosim.time.laws.cost import SHARED
 from ptosim.time.pipes.records import busy_until
@@ -96,8 +96,9 @@ class LaunchTimes:
         }
 
 
-def launch_times(report: Figures) -> LaunchTimes:
-    """Return the times of a launch."""
+def launch_times(report: Figures, assumed: float = 0.0) -> LaunchTimes:
+    """Return the times of a launch. `assumed` is how far its cycles may be off, relative, by
+    figures that are assumed."""
     table, touched = report.table, report.footprint
     core = report.microseconds
     moved = sum(report.moved().values()) + report.added
@@ -106,7 +107,8 @@ def launch_times(report: Figures) -> LaunchTimes:
     hbm_us = far / (_rate(report, "machine.hbm") * _share(report))
     power = table["machine.mix"]["power"]
     served = sum(same_address(report).values()) if report.bound.endswith(" MTE2") else 0
-    served = (served + adding_in_turn(report)) / report.mhz
+    adding = adding_in_turn(report)
+    served = (served + adding) / report.mhz
     front, each = _head(report)
     device = front + _root((started(report, core, each) + served, l2_us, hbm_us), power)
     work = _root((core + served, l2_us, hbm_us), power)
@@ -117,7 +119,10 @@ def launch_times(report: Figures) -> LaunchTimes:
     limit = LAUNCH if head > work else _limit(report, core, l2_us, hbm_us)
     bounds = _bounds(report, moved, l2_us)
     least = max(bounds.values())
-    width = _width({_limit(report, 1.0, 0, 0): core + served, L2: l2_us, HBM: hbm_us}, head, power)
+    limits = {_limit(report, 1.0, 0, 0): core + served, L2: l2_us, HBM: hbm_us}
+    in_turn = adding / report.mhz * spreads()["assumed"]
+    open_us = hypot(core * assumed, in_turn) / max(core + served, 1e-9)
+    width = _width(limits, open_us, head, power)
 
     def between(us: float) -> Between:
         return Between(us, max(us * exp(-width), least), us * exp(width))
@@ -134,16 +139,20 @@ def launch_times(report: Figures) -> LaunchTimes:
     )  # fmt: skip
 
 
-def _width(limits: dict[str, float], head: float, power: float) -> float:
+def _width(limits: dict[str, float], assumed: float, head: float, power: float) -> float:
     """How far a time may be off, as a logarithm: what its limits are, each by its share of the
-    time; of those that add up as a root of powers the share is that of its power."""
+    time; of those that add up as a root of powers the share is that of its power. By how much the
+    first of them, the cores', may be off for what is assumed of them comes on top, as of something
+    independent."""
     widths = limit_spreads()
     limits = {name: max(us, 0.0) for name, us in limits.items()}
     work = _root(tuple(limits.values()), power)
     if work <= 0:
         return widths[LAUNCH]
-    mixed = sum(widths[name] * (us / work) ** power for name, us in limits.items())
-    return (mixed * work + widths[LAUNCH] * head) / (work + head)
+    shares = {name: (us / work) ** power for name, us in limits.items()}
+    mixed = sum(widths[name] * share for name, share in shares.items())
+    more = log1p(assumed) * next(iter(shares.values())) * work / (work + head)
+    return hypot((mixed * work + widths[LAUNCH] * head) / (work + head), more)
 
 
 def same_address(report: Figures) -> dict[int, int]:

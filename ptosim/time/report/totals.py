@@ -50,7 +50,7 @@ class CostReport(Figures):
     @cached_property
     def times(self) -> LaunchTimes:
         """How long the launch takes, as a profiler, a loop of launches and the host see it."""
-        return launch_times(self)
+        return launch_times(self, self._bar.assumed)
 
     @cached_property
     def roofline(self) -> list[Roof]:
@@ -67,11 +67,15 @@ class CostReport(Figures):
         return hints(self)
 
     @cached_property
+    def _bar(self) -> ErrorBar:
+        return error_bar(self)
+
+    @cached_property
     def error_bar(self) -> ErrorBar:
         """Between which cycles the total is expected, and why. They do not begin below what lines
         at the peak of HBM and products at that of the cube need, unless the total of the cores
         does; the rate of L2 is no such limit, on some chips it is known to be more."""
-        found, least = error_bar(self), at_peak(self)
+        found, least = self._bar, at_peak(self)
         if not self._moves_little(found.low / self.mhz):
             least = max(least, self.times.bounds[HBM])
         cycles = min(self.cycles, ceil(least * self.mhz))
