@@ -11,6 +11,8 @@ from ptosim.ground.records import dataclass
 
 MOST_BOXES = 48
 """Boxes of a buffer whose overlaps are counted exactly."""
+MOST_ROWS = 1 << 12
+"""Rows of a box that are listed where they are apart along several dimensions."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,15 +39,46 @@ class Box:
             begin = self.buffer[1] + sum(
                 f * s for f, s in zip(self.first, self.strides, strict=True)
             )
-            apart, rows = (self.strides[outer[-1]], sizes[outer[-1]]) if outer else (0, 1)
-            lines = _lines(begin * self.item, run, apart * self.item, int(rows), granule)
-            return lines * prod((sizes[d] for d in outer[:-1]), start=1)
+            return self._lines(begin * self.item, run, outer, granule)
         lines = -(-run // granule) * granule
         if outer:  # rows that are apart do not share lines, unless they are shorter
             apart = max(self.strides[outer[-1]] * self.item, self.item)
             lines = np.minimum(lines, max(apart, self.item))
             lines = np.maximum(lines, run)
         return lines * prod((sizes[d] for d in outer), start=1)
+
+    def _lines(self, begin: float, run: float, outer: list[int], granule: int) -> float:
+        """Bytes of the lines that rows of `run` bytes touch which are apart along the dimensions
+        `outer`: no more than those from the first to the last. Planes whose rows go on from one to
+        the next are one; few rows of others are listed."""
+        sizes = [int(e - f) for f, e in zip(self.first, self.end, strict=True)]
+        if not outer:
+            return _lines(begin, run, 0, 1, granule)
+        *outer, last = outer
+        apart, rows = self.strides[last], sizes[last]
+        while outer and self.strides[outer[-1]] == apart * rows:
+            rows *= sizes[outer.pop()]
+        each = _lines(begin, run, apart * self.item, rows, granule)
+        planes = prod(sizes[d] for d in outer)
+        if not outer or each <= 0 or planes <= 0:
+            return each * planes
+        if planes * rows <= MOST_ROWS:
+            return _listed(begin, run, [(self.strides[d] * self.item, sizes[d]) for d in outer]
+                           + [(apart * self.item, rows)], granule)  # fmt: skip
+        reach = sum(self.strides[d] * (sizes[d] - 1) for d in (*outer, last)) * self.item + run
+        return min(each * planes, _lines(begin, reach, 0, 1, granule))
+
+
+def _listed(begin: float, run: float, outer: list[tuple[float, int]], granule: int) -> float:
+    """Bytes of the lines that rows touch, one by one: how far apart they are and how many, by
+    dimension."""
+    starts = np.full(1, begin)
+    for apart, rows in outer:
+        starts = (starts[:, None] + apart * np.arange(rows)).ravel()
+    starts.sort()
+    first, ends = starts // granule, -(-(starts + run) // granule)
+    fresh = ends[1:] - np.maximum(first[1:], ends[:-1])
+    return float((ends[0] - first[0] + np.maximum(fresh, 0).sum()) * granule)
 
 
 def _lines(begin: float, run: float, apart: float, rows: int, granule: int) -> float:

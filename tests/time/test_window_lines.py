@@ -155,3 +155,45 @@ def test_of_too_many_windows_some_are_the_bound(seed: int, monkeypatch: pytest.M
     monkeypatch.setattr(lines, "MOST", 8)
     kernel = Kernel(seed)
     assert bound_bytes(kernel.cost()) <= kernel.bytes * 1.0001
+
+
+PLANES = """module attributes {{pto.target_arch = "a3"}} {{
+  func.func @k(%x: !pto.ptr<f32>) {{
+    %c0 = arith.constant 0 : index
+    %c1 = arith.constant 1 : index
+    %n = arith.constant {planes} : index
+    %h = arith.constant {h} : index
+    %w = arith.constant 8 : index
+    %p = arith.constant {plane} : index
+    %r = arith.constant {row} : index
+    %v = pto.make_tensor_view %x, shape = [%n, %h, %w], strides = [%p, %r, %c1]
+      : !pto.tensor_view<?x?x?xf32>
+    %t = pto.alloc_tile : !pto.tile_buf<vec, {h}x8xf32>
+    scf.for %i = %c0 to %n step %c1 {{
+      %q = pto.partition_view %v, offsets = [%i, %c0, %c0], sizes = [%c1, %h, %w]
+        : !pto.tensor_view<?x?x?xf32> -> !pto.partition_tensor_view<1x{h}x8xf32>
+      pto.tload ins(%q : !pto.partition_tensor_view<1x{h}x8xf32>) outs(%t : !pto.tile_buf<vec, {h}x8xf32>)
+    }}
+    return
+  }}
+}}
+"""
+
+
+@pytest.mark.parametrize(
+    ("planes", "h", "plane", "row"),
+    [
+        (32, 2, 32, 16),  # rows go on from one plane to the next
+        (40, 2, 40, 16),  # planes that begin within a line
+        (9, 4, 1024, 24),
+        (16, 2, 8, 256),  # planes lie between rows
+        (5000, 2, 40, 16),
+    ],
+)
+def test_planes_share_lines(planes: int, h: int, plane: int, row: int) -> None:
+    """Rows of 32 bytes, several in a line of 512 bytes, also of different planes."""
+    starts = [(i * plane + j * row) * 4 for i in range(planes) for j in range(h)]
+    found = {line for at in starts for line in range(at // 512, (at + 31) // 512 + 1)}
+    report = ptosim.load(PLANES.format(planes=planes, h=h, plane=plane, row=row)).cost(start="cold")
+    assert report.times.unique_bytes == pytest.approx(512 * len(found), rel=1e-3)
+    assert bound_bytes(report) <= 512 * len(found) * 1.0001
