@@ -315,6 +315,9 @@ def pipe_type(args: list[Any], node: Any) -> PipeType:
 
 # -- traits of the standard library ----------------------------------------------------------------
 
+MOST_IN_SEQUENCE = 10_000
+"""Numbers of a `make_integer_sequence`: a text writes any length in a word."""
+
 _LIMITS = {
     "f32": (3.4028234663852886e38, 1.1754943508222875e-38, 1.1920928955078125e-07),
     "f16": (65504.0, 6.103515625e-05, 0.0009765625),
@@ -330,6 +333,9 @@ def trait(name: str, args: list[Any], node: Any) -> Any:
         type_ = args[0] if name == "make_integer_sequence" else SCALARS["uint64_t"]
         is_for = name == "index_sequence_for"
         count = len(args) if is_for else whole(args[-1], node, "the length of a sequence")
+        if not 0 <= count <= MOST_IN_SEQUENCE:
+            why = f"a sequence of {count:,} numbers: it has 0 to {MOST_IN_SEQUENCE:,} here"
+            raise CppError(node, why)
         return Named("integer_sequence", (type_, *(number(i, type_) for i in range(count))))
     if name == "index_sequence":
         return Named("integer_sequence", (SCALARS["uint64_t"], *args))

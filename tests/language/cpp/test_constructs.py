@@ -339,6 +339,15 @@ def test_a_loop_of_too_many_rounds_that_need_numbers_is_told_at_once() -> None:
         ptosim.load(_kernel(body, before), target="a2a3", filename="k.cpp")
 
 
+@pytest.mark.parametrize("length", ["4294967296", "-1"])
+def test_a_sequence_has_a_length_that_can_be_followed(length: str) -> None:
+    """A word writes any length; a compiler refuses one below zero."""
+    before = "template <int... I> AICORE void each(std::integer_sequence<int, I...>) {}"
+    body = f"each(std::make_integer_sequence<int, {length}>{{}});"
+    with pytest.raises(ProgramError, match="it has 0 to 10,000 here"):
+        ptosim.load(_kernel(body, before), target="a2a3", filename="k.cpp")
+
+
 @pytest.mark.parametrize("count", [300, 700])
 def test_calls_that_are_parsed_apart_are_where_and_what_they_are_in_the_whole(count: int) -> None:
     """Trees of texts with hundreds of lines of calls, against those that the package gives for the
