@@ -25,9 +25,8 @@ from ptosim.ground.isa.costs import CostTable
 from ptosim.ground.records import dataclass, field
 from ptosim.language.same_blocks import global_windows, loops_around, passes_by_l2, roots_of
 from ptosim.language.toolchains import BLOCK
-from ptosim.launch.boxes import Box, line_share, union_of
 from ptosim.launch.intervals import Numbers, Range, is_one
-from ptosim.launch.lines import Placed, joined, merged, placed
+from ptosim.launch.lines import Box, Placed, joined, line_share, merged, placed, union_of
 from ptosim.machine.affine import now
 from ptosim.machine.core import SLOT_BLOCK_NUM, SLOT_SUBBLOCK, Core
 from ptosim.time.report.figures import Figures, Footprint

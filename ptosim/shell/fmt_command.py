@@ -150,9 +150,9 @@ def _from_cpp(source: Source, options: argparse.Namespace, terminal: Terminal) -
     front = run_frontend(
         source, replace(_front_options(options, options.sync), entry=options.entry)
     )
-    terminal.findings(list(front.sink))
     if front.sink.is_rejected:
         raise rejected(list(front.sink))
+    terminal.findings(list(front.sink))
     return print_module(front.module)
 
 

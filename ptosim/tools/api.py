@@ -7,13 +7,13 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from ptosim.ground.diagnostics.catalog import CURED_BY_FOLLOWING
 from ptosim.ground.diagnostics.model import Diagnostic, Findings, without_repeats
 from ptosim.ground.errors import BudgetError, UsageError
 from ptosim.ground.isa.dates import make_profile
 from ptosim.ground.limits import Limits, within
 from ptosim.ground.records import NamedTuple, dataclass, field
 from ptosim.ground.source import Source
-from ptosim.language.cures import FOLLOWED
 from ptosim.language.frontend import Front, FrontOptions, run_frontend
 from ptosim.language.lint import lints
 from ptosim.language.toolchains import beside_insertion
@@ -198,7 +198,7 @@ def check_source(
     following = _Following(options, profile, switches, entries, args, paths, bool(dry_run))
     with _told_if_used_up(checked):
         following.follow(checked, program)
-        if cures and any(d.code in FOLLOWED for d in checked.findings):
+        if cures and any(d.code in CURED_BY_FOLLOWING for d in checked.findings):
             _mend_followed(checked, following.again)
         if contract:
             _contracts(checked, program, entries, args)

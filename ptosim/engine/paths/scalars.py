@@ -26,8 +26,7 @@ from ptosim.engine.paths.forms import (
     Symbol,
     Unknowable,
 )
-from ptosim.engine.paths.made import Made, Replay, meaning_of
-from ptosim.engine.paths.noted import Decision, Noted
+from ptosim.engine.paths.noted import Decision, Made, Noted, Replay, meaning_of
 from ptosim.machine.affine import Unknown
 from ptosim.machine.core import Core
 from ptosim.ops.scalar.numbers import DIVIDES

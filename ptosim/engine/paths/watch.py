@@ -25,8 +25,20 @@ from ptosim.engine.paths.forms import (
     Unknowable,
     range_of,
 )
-from ptosim.engine.paths.made import Made, Muted, Replay, is_of_buffer, meaning_of, symbol_of
-from ptosim.engine.paths.noted import Decision, Limit, Noted, Reach, Use, Window
+from ptosim.engine.paths.noted import (
+    Decision,
+    Limit,
+    Made,
+    Muted,
+    Noted,
+    Reach,
+    Replay,
+    Use,
+    Window,
+    is_of_buffer,
+    meaning_of,
+    symbol_of,
+)
 from ptosim.engine.paths.scalars import Scalars, part_of
 from ptosim.engine.watch.vector import misplaced
 from ptosim.ground.diagnostics.model import Severity

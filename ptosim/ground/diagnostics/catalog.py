@@ -25,6 +25,11 @@ LEVELS = ("1", "2", "3", "inferred 3")
 """Keys of `at_level`: the assembler's levels, and 3 where the program's addresses chose it."""
 
 
+CURED_BY_FOLLOWING = ("PTO5006", "PTO6401", "PTO7104", "PTO7108")
+"""Codes of what following a program finds, of which a cure is tried by following it again:
+mistaken events, tiles over each other."""
+
+
 class Standing(NamedTuple):
     """How bad the findings of a code are, whose verdict they are, and where a level differs:
     severities by level; `since` and `until` of a rule that not every date of the language has; the

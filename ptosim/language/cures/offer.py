@@ -8,11 +8,11 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 
+from ptosim.ground.diagnostics.catalog import CURED_BY_FOLLOWING
 from ptosim.ground.diagnostics.fix import applied
 from ptosim.ground.diagnostics.model import Diagnostic, Fix
 from ptosim.ground.records import replace
 from ptosim.ground.source import Source, Span
-from ptosim.language.cures import FOLLOWED
 from ptosim.language.cures.proposals import ALWAYS, BY_CODE, WORD, nearest
 from ptosim.language.cures.statements import Edits, edit_of
 
@@ -50,7 +50,9 @@ def with_cures_of_followed(
     meant, or where the tiles are."""
 
     def cured(found: Diagnostic) -> Diagnostic:
-        for edits in _proposals(found) if found.code in FOLLOWED and not found.fixes else ():
+        for edits in (
+            _proposals(found) if found.code in CURED_BY_FOLLOWING and not found.fixes else ()
+        ):
             text = applied(source.text, edits)
             if text and _has_less(found, findings, check(source.changed(text))):
                 return replace(found, fixes=tuple(edits))

@@ -34,10 +34,10 @@ from ptosim.launch.paths.explore import (
 from ptosim.launch.paths.requirement import Requirement, told_of
 from ptosim.launch.paths.requirements import requirements_of
 from ptosim.launch.paths.solve import linear_of, range_of_sum
-from ptosim.launch.paths.trips import Open, rounds_open
 
 if TYPE_CHECKING:
     from ptosim.launch.paths.facts import Facts
+    from ptosim.launch.paths.trips import Open
 
 ASSUMED_HAZARD, ASSUMED_NOTE = "PTO5290", "PTO6053"
 """The codes of an error or a hazard, and of anything less, that shows only with a value of data
@@ -504,7 +504,11 @@ def _brought_out(
     known: Iterable[tuple[str, object]],
 ) -> EntryPaths:
     required = requirements_of(front, entry, explored)
-    loops = rounds_open(front, explored, required)
+    loops: tuple[Sequence[Open], int] = ((), 0)
+    if any(is_loop(d) for run in explored.valid for d in run.noted.decisions):  # as within
+        from ptosim.launch.paths.trips import rounds_open
+
+        loops = rounds_open(front, explored, required)
     if explored.uses_twice:  # few programs do
         from ptosim.launch.paths.within import follow_meetings
 
