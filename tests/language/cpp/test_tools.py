@@ -16,6 +16,7 @@ from ptosim.ground.errors import UsageError
 from ptosim.ground.source import Source
 from ptosim.language.cpp.state import CppError
 from ptosim.language.syntax.printer import print_module
+from ptosim.shell.main import main
 from ptosim.tools.lsp.document import Document, Settings
 from ptosim.tools.lsp.hover import hover
 from ptosim.tools.lsp.names import CppNames
@@ -451,3 +452,15 @@ def test_plain_lines_are_one_word_for_the_preprocessor() -> None:
     with pytest.raises(CppError) as caught:
         expand(Source("k.cpp", f"{plain}#error no\n"), "a5", None)
     assert caught.value.at == len(plain)
+
+
+def test_a_kernel_that_is_refused_is_told_once_by_fmt(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Bad input gets one diagnostic; this was told as a finding and as the reason."""
+    path = tmp_path / "k.cpp"
+    path.write_text(_TEXT.replace("TADD(to, from, from);", "TADD(to, from, nothing);"))
+    code = main(["fmt", str(path), "--entry", "k<float, 64>", "--to", "pto"])
+    captured = capsys.readouterr()
+    assert code == 3
+    assert (captured.out + captured.err).count("error[") == 1
