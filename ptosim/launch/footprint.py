@@ -125,20 +125,19 @@ class _Launch:
     def footprint(self) -> Footprint:
         """Return the account."""
         passing = [use for use in self.uses if passes_by_l2(use.op)]
-        unique, *rest = self._unique()
+        unique, unsure, both, less = self._unique()
         if not passing:
-            return self._account(unique, 0, 0, *rest)
+            return self._account(unique, 0, 0, (unsure, both, less))
         self.uses = [use for use in self.uses if use not in passing]
         passed = sum(use.bytes * self._lines(use) for use in passing)
-        held, _, both = self._unique()
+        held, _, both, less = self._unique()
         aside = unique["read"] - held["read"]
-        return self._account(unique, int(passed), aside, rest[0], both)
+        return self._account(unique, int(passed), aside, (unsure, both, less))
 
-    def _unique(self) -> tuple[dict[str, int], int, int]:
+    def _unique(self) -> tuple[dict[str, int], int, int, int]:
         """Bytes that are touched, by direction; those of buffers with a place that depends on
-        data; and those of lines that are read and written."""
-        unique, unsure, both = {"read": 0, "write": 0}, 0, 0
-        self.open = 0
+        data; those of lines that are read and written; and how many less all may be."""
+        unique, unsure, both, less = {"read": 0, "write": 0}, 0, 0, 0
         known: dict[Any, _Pairs] = {}
         for direction in unique:
             of_buffer: dict[Any, _Pairs] = {}
@@ -150,20 +149,21 @@ class _Launch:
             for key, pairs in of_buffer.items():
                 touched, least = self._touched(pairs)
                 unique[direction] += touched
-                self.open += touched - least
+                less += touched - least
                 if any(box is None for _, box in pairs):
                     unsure += touched
                 elif key in known:
                     both += self._shared(known[key], pairs)
                 else:
                     known[key] = pairs
-        return unique, unsure, both
+        return unique, unsure, both, less
 
     def _account(
-        self, touched: dict[str, int], passed: int, aside: int, unsure: int, both: int
+        self, touched: dict[str, int], passed: int, aside: int, rest: tuple[int, int, int]
     ) -> Footprint:
         """What comes from HBM of what L2 may hold, and the rest."""
         unique = {**touched, "read": touched["read"] - aside}
+        unsure, both, less = rest
         far = dict(unique)
         l2 = self.l2  # a chip that says nothing of it has room for everything
         room = l2["mib"] * MIB * l2.get("kept", 1) if l2 is not None else inf
@@ -175,7 +175,7 @@ class _Launch:
             far = {d: min(max(found[d], unique[d]), max(moved[d], unique[d])) for d in unique}
         return Footprint(
             touched["read"], touched["write"], far["read"], far["write"], unsure, *self._together(),
-            passed, aside, both, self.open,
+            passed, aside, both, less,
         )  # fmt: skip
 
     def _touched(self, pairs: _Pairs) -> tuple[int, int]:

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import subprocess
 import sys
 import tempfile
-import time
 from pathlib import Path
 
-from tests.bench.start import environment
+from tests.bench.start import environment, seconds_of
 from tests.bench.timing import Figure
 
 _ROUNDS = 4
@@ -55,11 +53,11 @@ def long_kernels() -> list[Figure]:
         around = environment(folder)
         kernel = Path(folder) / "kernel.cpp"
         for number in range(_ROUNDS + 1):  # the first one makes bytecode and tables
-            samples[""].append(_wall(floor, around))
+            samples[""].append(seconds_of(floor, around)[0])
             for what, text in texts.items():
                 kernel.write_text(f"{text}// {number}\n")  # or its verdict would be remembered
                 command = [sys.executable, "-m", "ptosim", "check", "-q", str(kernel)]
-                samples[what].append(_wall([*command, "--target", "a5"], around))
+                samples[what].append(seconds_of([*command, "--target", "a5"], around)[0])
     bare, *taken = (min(each[1:]) for each in samples.values())
     return [
         Figure(
@@ -68,12 +66,6 @@ def long_kernels() -> list[Figure]:
         )
         for what, seconds in zip(texts, taken, strict=True)
     ]  # fmt: skip
-
-
-def _wall(command: list[str], around: dict[str, str]) -> float:
-    start = time.perf_counter()
-    subprocess.run(command, check=True, env=around, stdout=subprocess.DEVNULL)
-    return time.perf_counter() - start
 
 
 def _kernel(body: str) -> str:

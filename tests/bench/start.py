@@ -46,12 +46,12 @@ def start_up() -> list[Figure]:
                 kernel = Path(folder) / f"kernel{place}.pto"
                 kernel.write_text(f"{text}// {number if is_new else 0}\n")
                 lines.append([sys.executable, "-m", "ptosim", *words.split(), str(kernel)])
-            spent = [_seconds(line, around) for line in lines]
+            spent = [seconds_of(line, around) for line in lines]
             if number:  # the first round makes bytecode and cache
                 for samples, one in zip(taken, spent, strict=True):
                     samples.append(one)
         shutil.rmtree(Path(folder) / "cache")
-        first = _seconds(lines[-1], around)
+        first = seconds_of(lines[-1], around)
     bare = min(processor for _, processor in taken[0])
     reference = f"Python, NumPy, ml_dtypes CPU {bare:.3f} s"
     rows = [
@@ -80,7 +80,7 @@ def environment(folder: str) -> dict[str, str]:
     return kept | own
 
 
-def _seconds(command: Sequence[str], environment: dict[str, str]) -> tuple[float, float]:
+def seconds_of(command: Sequence[str], environment: dict[str, str]) -> tuple[float, float]:
     """Wall-clock and processor seconds of one process."""
     before, start = resource.getrusage(resource.RUSAGE_CHILDREN), time.perf_counter()
     subprocess.run(command, check=True, env=environment, stdout=subprocess.DEVNULL)

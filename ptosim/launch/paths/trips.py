@@ -87,8 +87,6 @@ def rounds_open(
     """Return of which loops on symbols more rounds than were followed may bring out more, and how
     many such loops there are. What is followed for it is added to the runs."""
     heads = {d.inst.pc: d.inst for run in explored.valid for d in run.noted.decisions if is_loop(d)}
-    if not heads:
-        return [], 0
     if explored.left or explored.open or explored.unsolved:
         why = explored.left or "not every decision was reached both ways"
         return [Open(line_of(front, inst), why) for inst in heads.values()], len(heads)
