@@ -28,6 +28,8 @@ from ptosim.language.cpp.state import CppError, NeedsConstant, refused
 from ptosim.language.cpp.statements import Round, Statements
 
 MOST_ROUNDS = 100_000
+_MOST_AT_ONCE = 1_024
+"""Rounds of a loop by a condition that are written one after the other; with more it is a loop."""
 _CHANGES = re.compile(rb"\+\+|--|[^=!<>]=[^=]|\w\(")
 """What may change a variable."""
 _LEAVES = re.compile(rb"\b(break|return|goto)\b")
@@ -158,26 +160,29 @@ class Loops(Statements):
     # -- what is known before the run --------------------------------------------------------------
 
     def _unrolled(self, node: Any, condition: Any, update: Any, body: Any) -> None:
+        if not self._rounds(node, condition, update, body, MOST_ROUNDS):
+            raise _too_many_rounds(node)
+
+    def _rounds(self, node: Any, condition: Any, update: Any, body: Any, most: int) -> bool:
+        """Follow the rounds one after the other; False where there are more than that."""
         rounds = 0
         while True:
             mark, before = len(self.journal.entries), self.journal.count
             if condition is not None:
                 holds = self.truth(self.ev(condition), condition)
                 if not self.known(holds, condition, "the condition of the loop"):
-                    return
+                    return True
             rounds += 1
-            if rounds > MOST_ROUNDS:
-                raise _too_many_rounds(node)
+            if rounds > most:
+                return False
             self.step(node)
             left = self._followed_round(body)
             if self.known(left, node, "whether the loop is left"):
-                return
+                return True
             if update is not None:
                 self._updated(update)
             if is_unchanged(self.journal, mark, before):
-                raise CppError(
-                    node, "the loop has no end: a round changes nothing", "change its condition"
-                )
+                raise _endless(node, "a round changes nothing")
 
     # -- counted loops -----------------------------------------------------------------------------
 
@@ -379,15 +384,26 @@ class Loops(Statements):
         if first.is_known and not first.const:
             return
         self.journal.undo(mark)  # it is asked again where the loop is written
+        is_long = False
         if first.is_known:
             try:
                 with self.apart() as ops, self.unchanged():
-                    self._unrolled(node, condition, update, body)
-                self.make.ops.extend(ops)
-                return
+                    is_long = not self._rounds(node, condition, update, body, _MOST_AT_ONCE)
+                if not is_long:
+                    self.make.ops.extend(ops)
+                    return
             except NeedsConstant:
-                self.journal.undo(mark)
-        self._while(node, condition, update, body)
+                pass
+            self.journal.undo(mark)
+        try:
+            with self.apart() as ops, self.unchanged():
+                self._while(node, condition, update, body)
+            self.make.ops.extend(ops)
+        except NeedsConstant:
+            if not is_long:
+                raise
+            self.journal.undo(mark)
+            self._unrolled(node, condition, update, body)
 
     def _while(self, node: Any, condition: Any, update: Any, body: Any) -> None:
         known: list[Cell] = []
@@ -449,6 +465,8 @@ class Loops(Statements):
         op.arrow = self.make.types(s.type for s in starts)
         with self._region(op, hard, kinds), self.cached():
             go = self._asked(node, condition, self.both("||", self.frame.done.value, broke.value))
+            if go.is_known and go.const:
+                raise _endless(node, "nothing that a round changes decides whether it goes on")
             end = self.make.typed("scf.condition", [self._ended(c, c.value, node) for c in hard])
             end.outs = [self.make.item(self.typed(go))]
         with self._region(op, hard, kinds), self.cached():
@@ -481,6 +499,10 @@ class Loops(Statements):
 def _too_many_rounds(node: Any) -> CppError:
     why = f"more than {MOST_ROUNDS:,} rounds before the run"
     return CppError(node, why, "a loop without an end?")
+
+
+def _endless(node: Any, why: str) -> CppError:
+    return CppError(node, f"the loop has no end: {why}", "change its condition")
 
 
 def is_unchanged(journal: Journal, mark: int, before: int) -> bool:

@@ -8,7 +8,7 @@ import re
 from collections import Counter
 from collections.abc import Sequence
 from fractions import Fraction
-from itertools import pairwise
+from itertools import pairwise, takewhile
 from typing import Any
 
 from ptosim.ground.ir.core import Operation
@@ -157,6 +157,17 @@ class Repeats(Loops):
                     found[start] = (period, rounds)
                 start = at = at + 1
         return found
+
+    def again(self, nodes: Sequence[Any], at: int) -> dict[int, tuple[int, int]]:
+        """Return the statements that repeat one that made much, where it is the first of them."""
+        made = nodes[at].text
+        if not _may_repeat(nodes[at]) or (at and nodes[at - 1].text == made):
+            return {}
+        same = sum(1 for _ in takewhile(lambda node: node.text == made, nodes[at + 1 :]))
+        if same <= 2:
+            return {}
+        self.written = _Written(nodes)
+        return {at + 1: (1, same)}
 
     def repeated(self, nodes: Sequence[Any], at: int, period: int, rounds: int) -> int:
         """The first two rounds as they are written; where the second changes nothing that is known

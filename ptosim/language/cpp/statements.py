@@ -133,11 +133,14 @@ class Statements(Objects):
                 done = i + self.repeated(nodes, i, *runs[i])
                 if done > i:
                     continue
+            length = len(self.make.ops)
             if self._forks(node):
                 follow = partial(self.execute_all, nodes[i:])
                 self.branch(self.forked, follow, follow)
                 return
             self.execute(node)
+            if len(self.make.ops) - length >= LEAST_REPEATED:
+                runs = {**runs, **self.again(nodes, i)}
             left = self.left()
             if left.is_known and left.const:
                 return
@@ -149,6 +152,7 @@ class Statements(Objects):
                 return
 
     runs: Any
+    again: Any
     repeated: Any  # statements that are written out again and again: `repeats.py`
     forked: Num
 

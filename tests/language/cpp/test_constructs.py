@@ -254,6 +254,8 @@ def test_macros_without_end_are_told(monkeypatch: pytest.MonkeyPatch) -> None:
         ("AICORE void k(__gm__ float *y) { for (;;) { } }", "a round changes nothing"),
         ("AICORE void k(__gm__ float *y) { int n = 1; while (n > 0) { int m = n; m++; } }",
          "a round changes nothing"),
+        ("AICORE void k(__gm__ float *y) { int n = 0; do { y++; } while (n < 4); }",
+         "no end: nothing that a round changes decides whether it goes on"),
         ("constexpr int f(int n) { while (true) { n++; } return n; }\n"
          "AICORE void k(__gm__ float *y) { constexpr int v = f(1); }", "only compute numbers"),
         ("template <int N> struct S { static constexpr int v = S<N + 1>::v; };\n"
@@ -337,6 +339,42 @@ def test_a_loop_of_too_many_rounds_that_need_numbers_is_told_at_once() -> None:
     before = "constexpr int part(int i) { static_assert(i >= 0); return i % 2 * 0x4000; }"
     with pytest.raises(ProgramError, match="more than 100,000 rounds before the run"):
         ptosim.load(_kernel(body, before), target="a2a3", filename="k.cpp")
+
+
+@pytest.mark.parametrize(
+    ("body", "rounds", "most"),
+    [
+        (_ONE, 3000, 40),
+        (f"if (i == 2999) continue; {_ONE}", 3000, 60),
+        (f"T c; TASSIGN(c, part(i)); {_ONE}", 1500, 10_000),
+    ],
+)
+def test_a_long_loop_by_a_condition_is_a_loop(body: str, rounds: int, most: int) -> None:
+    """A counter that goes down has a condition only: its rounds are not written one by one where
+    they need no number before the run."""
+    before = "constexpr int part(int i) { static_assert(i >= 0); return i % 2 * 0x4000; }"
+    text = f"TMOV(b, a); for (int i = {rounds}; i > 0; i--) {{ {body} }}"
+    program = ptosim.load(_kernel(text, before), target="a5", filename="k.cpp")
+    result = program.run({"y": np.zeros_like(_X), "x": _X, "n": 5})
+    added = rounds - ("continue" in body)
+    np.testing.assert_array_equal(result.outputs["y"], _X + added)
+    assert len(program.front.resolved.ops) < most
+
+
+def test_statements_that_make_much_are_a_loop_where_they_are_repeated() -> None:
+    """Folds over other types of tiles or template arguments are followed element by element; the
+    same line once more is a round of a loop from its third repetition on."""
+    before = (
+        "template <int N> AICORE void one(T &t) { pipe_barrier(PIPE_V); TADDS(t, t, (float)N); }"
+        "template <int... I> AICORE void each(T &t, std::integer_sequence<int, I...>) {"
+        + "\n(one<I>(t), ...);" * 30
+        + "\none<3>(t);\n}"
+    )
+    text = "TMOV(b, a); each(b, std::make_integer_sequence<int, 300>{});"
+    program = ptosim.load(_kernel(text, before), target="a5", filename="k.cpp")
+    result = program.run({"y": np.zeros_like(_X), "x": _X, "n": 5})
+    np.testing.assert_array_equal(result.outputs["y"], _X + 30 * 300 * 299 // 2 + 3)
+    assert len(program.front.resolved.ops) < 5 * 600  # four times, and the constants
 
 
 @pytest.mark.parametrize("length", ["4294967296", "-1"])
