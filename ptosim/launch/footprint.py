@@ -13,7 +13,7 @@ box: what came in since took the place of any line, so ever less of a box is lef
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from functools import partial
+from functools import cached_property, partial
 from math import exp, inf
 from typing import Any
 
@@ -36,11 +36,20 @@ MOST_PLACES = 1 << 14
 """Pairs of a block and a round that are followed one by one; more rounds are joined."""
 
 
-def footprint_of(
-    report: Figures, program: Any, cores: Sequence[Core], functions: Iterable[Any]
-) -> Footprint:
-    """Return what a launch touches that was executed on some cores."""
-    return _Launch(report, program, cores, functions).footprint()
+class Touches:
+    """What a launch touches that was executed on some cores, for a report with any figures: windows
+    are followed once, what L2 keeps of them is asked anew (`calibrate` asks a thousand times)."""
+
+    def __init__(self, program: Any, cores: Sequence[Core], functions: Iterable[Any]) -> None:
+        self._of = program, cores, list(functions)
+        self._known: dict[int, _Launch] = {}
+
+    def __call__(self, report: Figures) -> Footprint:
+        hbm = report.table.rows.get("machine.hbm")
+        granule = int(hbm.get("granule", 1)) if hbm is not None else 1
+        if granule not in self._known:
+            self._known[granule] = _Launch(report, granule, *self._of)
+        return self._known[granule].footprint(report.table)
 
 
 def number_of(value: Value, *, program: Any, cores: Sequence[Core], blocks: int) -> Any:
@@ -86,14 +95,15 @@ class _Launch:
     """The transfers of a launch and their windows."""
 
     def __init__(
-        self, report: Figures, program: Any, cores: Sequence[Core], functions: Iterable[Any]
+        self,
+        report: Figures,
+        granule: int,
+        program: Any,
+        cores: Sequence[Core],
+        functions: Sequence[Any],
     ) -> None:
-        self.report, self.program, self.cores = report, program, cores
+        self.report, self.granule, self.program = report, granule, program
         self.blocks = report.blocks.count
-        self.table: CostTable = report.table
-        hbm, self.l2 = (self.table.rows.get(name) for name in ("machine.hbm", "machine.l2"))
-        self.granule = int(hbm.get("granule", 1)) if hbm is not None else 1
-        functions = list(functions)
         told = partial(number_of, program=program, cores=cores, blocks=self.blocks)
         self.numbers = Numbers(told, self.blocks, functions)
         self.roots: dict[int, Value] = {}
@@ -122,17 +132,38 @@ class _Launch:
             use.windows = list(global_windows(use.op, writes=use.direction == "write"))
         return list(found.values())
 
-    def footprint(self) -> Footprint:
-        """Return the account."""
+    def footprint(self, table: CostTable) -> Footprint:
+        """Return the account: what comes from HBM of what the L2 of a table may hold, and the
+        rest."""
+        touched, passed, aside, rest = self._windows
+        unique = {**touched, "read": touched["read"] - aside}
+        unsure, both, less = rest
+        far = dict(unique)
+        l2 = table.rows.get("machine.l2")  # without a row there is room for everything
+        room = l2["mib"] * MIB * l2.get("kept", 1) if l2 is not None else inf
+        moved = self.report.moved()
+        moved["read"] -= min(passed, moved["read"])
+        again = sum(moved.values()) > sum(unique.values())
+        if l2 is not None and again and sum(unique.values()) > room:
+            found = self._in_rounds(l2["mib"] * MIB)
+            far = {d: min(max(found[d], unique[d]), max(moved[d], unique[d])) for d in unique}
+        return Footprint(
+            touched["read"], touched["write"], far["read"], far["write"], unsure, *self._together,
+            passed, aside, both, less,
+        )  # fmt: skip
+
+    @cached_property
+    def _windows(self) -> tuple[dict[str, int], int, int, tuple[int, int, int]]:
+        """What no figure of L2 changes: bytes that are touched, by direction; those that pass by
+        it; those that are read nowhere else; the last three of `_unique`."""
         passing = [use for use in self.uses if passes_by_l2(use.op)]
         unique, unsure, both, less = self._unique()
         if not passing:
-            return self._account(unique, 0, 0, (unsure, both, less))
+            return unique, 0, 0, (unsure, both, less)
         self.uses = [use for use in self.uses if use not in passing]
         passed = sum(use.bytes * self._lines(use) for use in passing)
         held, _, both, less = self._unique()
-        aside = unique["read"] - held["read"]
-        return self._account(unique, int(passed), aside, (unsure, both, less))
+        return unique, int(passed), unique["read"] - held["read"], (unsure, both, less)
 
     def _unique(self) -> tuple[dict[str, int], int, int, int]:
         """Bytes that are touched, by direction; those of buffers with a place that depends on
@@ -157,26 +188,6 @@ class _Launch:
                 else:
                     known[key] = pairs
         return unique, unsure, both, less
-
-    def _account(
-        self, touched: dict[str, int], passed: int, aside: int, rest: tuple[int, int, int]
-    ) -> Footprint:
-        """What comes from HBM of what L2 may hold, and the rest."""
-        unique = {**touched, "read": touched["read"] - aside}
-        unsure, both, less = rest
-        far = dict(unique)
-        l2 = self.l2  # a chip that says nothing of it has room for everything
-        room = l2["mib"] * MIB * l2.get("kept", 1) if l2 is not None else inf
-        moved = self.report.moved()
-        moved["read"] -= min(passed, moved["read"])
-        again = sum(moved.values()) > sum(unique.values())
-        if l2 is not None and again and sum(unique.values()) > room:
-            found = self._in_rounds(l2["mib"] * MIB)
-            far = {d: min(max(found[d], unique[d]), max(moved[d], unique[d])) for d in unique}
-        return Footprint(
-            touched["read"], touched["write"], far["read"], far["write"], unsure, *self._together(),
-            passed, aside, both, less,
-        )  # fmt: skip
 
     def _touched(self, pairs: _Pairs) -> tuple[int, int]:
         """Bytes of a buffer that some operations touch in whole lines, and what they are at least:
@@ -396,6 +407,7 @@ class _Launch:
         alive = np.broadcast_to(low < upper[1], (len(first), self.blocks))
         return len(first), alive
 
+    @cached_property
     def _together(self) -> tuple[frozenset[int], tuple[tuple[int, int], ...]]:
         """Lines of the program whose loads all blocks of a wave begin at the same address, and
         those that add to memory, with how many blocks of a wave begin at one."""

@@ -9,6 +9,7 @@ import os
 import re
 import sys
 from collections.abc import Callable, Iterator, Sequence
+from functools import cache
 from typing import Any, NoReturn
 
 from ptosim.ground import __version__
@@ -381,6 +382,20 @@ def _similar(word: str, known: Sequence[str]) -> str:
 def _parser(argv: Sequence[str]) -> _Parser:
     if NO_CACHE in argv:  # loading a command reads tables already
         os.environ["PTOSIM_CACHE_DIR"] = ""
+    chosen = next((a for a in argv if a in COMMANDS), None)
+    if chosen is not None and argv[0] == chosen and load(chosen).within is None:
+        return _parser_of(chosen)
+    return _new_parser(chosen, argv)
+
+
+@cache
+def _parser_of(command: str) -> _Parser:
+    """Return the parser of lines that begin with a command: a server asks for it again and again,
+    and to make it takes a tenth of a check."""
+    return _new_parser(command, [command])
+
+
+def _new_parser(chosen: str | None, argv: Sequence[str]) -> _Parser:
     parser = _Parser(
         prog="ptosim",
         description="Bit-accurate, cycle-approximate simulator of the PTO tile ISA (Ascend).",
@@ -392,7 +407,6 @@ def _parser(argv: Sequence[str]) -> _Parser:
     commands = parser.add_subparsers(
         dest="command", metavar="COMMAND", title="commands", prog=parser.prog
     )
-    chosen = next((a for a in argv if a in COMMANDS), None)
     # A line that begins with a command needs no other: making all of them takes as long as a check.
     wanted = [chosen] if chosen is not None and argv[0] == chosen else COMMANDS
     for name in wanted:
