@@ -5,8 +5,10 @@ from __future__ import annotations
 
 import json
 import random
+from copy import copy
 from math import hypot, log
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
@@ -127,6 +129,28 @@ def test_the_order_of_tiles_decides_what_is_found_in_l2() -> None:
     assert found(341, 128, 64, 64) == pytest.approx(0.309, abs=0.08)
     assert found(341, 128, 64, 8) == pytest.approx(0.937, abs=0.02)
     assert found(21, 32, 16, 16) == pytest.approx(0.979, abs=0.03)
+
+
+@pytest.mark.slow
+def test_what_a_launch_touches_is_asked_with_other_figures_of_its_chip() -> None:
+    """As `calibrate` does: its windows are followed once, and it says what a launch with these
+    figures from the start does."""
+    program = ptosim.load(programs()["product.pto"], target="910b2")
+    how: dict[str, Any] = {
+        "args": {"each": 43, "rows": 64, "columns": 16, "wide": 16, "k": 8192},
+        "block_num": 24,
+    }
+    report, found = program.cost(**how), set()
+    for changed in ({"mib": 8.0}, {"mib": 24.0, "kept": 0.5}, {"granule": 128}, {"mib": 8.0}):
+        row = "machine.hbm" if "granule" in changed else "machine.l2"
+        what_if = {f"{row}.{key}": value for key, value in changed.items()}
+        other = copy(report)
+        other.__dict__.pop("footprint", None)
+        for key, value in what_if.items():
+            other.table = other.table.changed(key, value)
+        assert other.footprint == program.cost(**how, what_if=what_if).footprint
+        found.add(other.footprint.fetched)
+    assert len(found) > 1
 
 
 @pytest.mark.slow
