@@ -169,6 +169,25 @@ def test_one_row_that_is_off_among_twelve_moves_nothing(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("which", range(5))
+def test_a_call_from_the_host_that_is_off_moves_nothing(tmp_path: Path, which: int) -> None:
+    """Several rows of the kit tell what the host takes, as they do of everything else: with one of
+    them, nobody could say that it is off."""
+    table = cost_table(CHIP)
+    path = measured(tmp_path / "kit", seed=6, words="empty")
+    read = csv.DictReader(path.read_text().splitlines())
+    walls = [n for n, row in enumerate(read) if row["meaning"] == "wall"]
+    found = read_launches(path)
+    assert found is not None
+    rows = launch_rows(found, table)
+    rows[walls[which]].measured *= 50
+    fitted, _, outliers = fitted_launches(table, rows)
+    assert [o.place for o in outliers] == [rows[walls[which]].place]
+    host = value_of(table, "machine.host.us")
+    assert value_of(fitted, "machine.host.us") == pytest.approx(host, rel=0.03)
+
+
+@pytest.mark.slow
 def test_the_overlay_is_taken_by_cost(tmp_path: Path, cli) -> None:
     board = measured(tmp_path / "kit", seed=7, off=3, least=12)
     out = tmp_path / "board.toml"

@@ -177,7 +177,8 @@ def _heads(vector: int, l2: int) -> Iterator[Row]:
             yield empty._replace(blocks=blocks, meaning=meaning)
     for share in (0.25, 4):
         yield _elementwise("copy", 2, vector, share, l2)._replace(meaning="back_to_back")
-    yield empty._replace(meaning="wall")
+    for blocks in (1, 2, vector // 2, vector, 2 * vector):  # one alone could be off unnoticed
+        yield empty._replace(blocks=blocks, meaning="wall")
 
 
 def _products(cube: int) -> Iterator[Row]:
