@@ -37,7 +37,8 @@ _LEAVES = re.compile(rb"\b(break|return|goto)\b")
 
 @dataclass(slots=True, eq=False)
 class Counted:
-    """`for (i = first; i < end; i += step)`, `end` exclusive."""
+    """`for (i = first; i < end; i += step)`, `end` exclusive; down to it where the step, which is
+    known then, is below zero."""
 
     cell: Cell
     first: Num
@@ -49,6 +50,11 @@ class Counted:
         if not (self.first.is_known and self.end.is_known and self.step.is_known):
             return None
         return max(0, -(-(self.end.const - self.first.const) // self.step.const))
+
+    @property
+    def goes_down(self) -> bool:
+        """Is the counter less from round to round?"""
+        return self.step.is_known and self.step.const < 0
 
 
 class Loops(Statements):
@@ -196,7 +202,7 @@ class Loops(Statements):
             return None
         op = text(field_of(condition, "operator"))
         name = field_of(condition, "left")
-        if op not in ("<", "<=", "!=") or name.type != "identifier":
+        if op not in ("<", "<=", ">", ">=", "!=") or name.type != "identifier":
             return None
         cell = self.scope.find(text(name))
         if not isinstance(cell, Cell) or not isinstance(cell.value, Num):
@@ -211,27 +217,46 @@ class Loops(Statements):
         end = self.num(self.ev(end_node), end_node)
         if isinstance(end.type, Pointer) or end.type.kind == "float":
             return None
-        if op == "!=" and not (step.is_known and step.const == 1):
+        return self._until(Counted(cell, cell.value, end, step), op, condition)
+
+    def _until(self, found: Counted, op: str, condition: Any) -> Counted | None:
+        """Return a loop with its end left out; None where the comparison does not fit its step."""
+        if op == "!=":
+            return found if found.step.is_known and found.step.const == 1 else None
+        if found.goes_down != (op[0] == ">") or (found.goes_down and not self._is_plain(found, op)):
             return None
-        if op == "<=":
-            end = self.binary("+", end, Num(end.type, 1), condition)
-        return Counted(cell, cell.value, end, step)
+        if op[1:] == "=":
+            one = Num(found.end.type, 1)
+            found.end = self.binary("-" if found.goes_down else "+", found.end, one, condition)
+        return found
+
+    def _is_plain(self, counted: Counted, op: str) -> bool:
+        """Does a counter that goes down end before it leaves the numbers of its type? What has no
+        sign must meet zero."""
+        type_, end = counted.cell.type, counted.end
+        if type_.value == "index":
+            return end.type.signed
+        is_down_to_zero = op == ">" and end.is_known and end.const == 0
+        return not type_.signed and is_down_to_zero and counted.step.const == -1
 
     def _step(self, update: Any, word: str) -> Num | None:
         if update.type == "update_expression":
-            is_up = text(field_of(update, "operator")) == "++"
-            named_ = text(field_of(update, "argument")) == word
-            return Num(self.scope.find(word).type, 1) if is_up and named_ else None
+            step = 1 if text(field_of(update, "operator")) == "++" else -1
+            is_it = text(field_of(update, "argument")) == word
+            return Num(self.scope.find(word).type, step) if is_it else None
         if update.type != "assignment_expression" or text(field_of(update, "left")) != word:
             return None
         op, right = text(field_of(update, "operator")), field_of(update, "right")
         if op == "=" and right.type == "binary_expression":
-            if text(field_of(right, "operator")) != "+" or text(field_of(right, "left")) != word:
+            op = text(field_of(right, "operator")) + "="
+            if text(field_of(right, "left")) != word:
                 return None
-            op, right = "+=", field_of(right, "right")
-        if op != "+=":
+            right = field_of(right, "right")
+        if op not in ("+=", "-="):
             return None
         step = self.num(self.ev(right), right)
+        if op == "-=":
+            return Num(step.type, -step.const) if step.is_known and step.const > 0 else None
         return step if not step.is_known or step.const > 0 else None
 
     def _counted_loop(self, node: Any, counted: Counted, body: Any) -> bool:
@@ -326,8 +351,7 @@ class Loops(Statements):
         before = self.journal.count
         self.here(node)
         type_ = counted.cell.type
-        bounds = [self.typed(self.cast(n, type_, node)).name
-                  for n in (counted.first, counted.end, counted.step)]  # fmt: skip
+        bounds = [self.typed(self.cast(n, type_, node)).name for n in self._bounds(counted, node)]
         hard = [c for c in known if c.is_carried]
         starts = [self.typed(self.cast(c.value, c.type or c.value.type, node)) for c in hard]
         self._enter(counted.cell, known)
@@ -339,6 +363,9 @@ class Loops(Statements):
         with self.make.loop(counter.name, bounds, args, results), self.cached():
             if type_.value != "index":
                 around[-1].types = self.make.types([type_.value])
+            if counted.goes_down:
+                counted.cell.set(self.binary("-", counted.first, counter, node))
+            counter = counted.cell.value
             left = self._followed_round(body)
             if not left.is_known or left.const or counted.cell.value is not counter:
                 return None
@@ -356,8 +383,16 @@ class Loops(Statements):
         for cell in known:
             if cell not in hard:
                 cell.set(UNKNOWN)
-        counted.cell.set(UNKNOWN if counted.rounds() is None else self._after(counted))
+        counted.cell.set(self._after(counted, node))
         return True
+
+    def _bounds(self, counted: Counted, node: Any) -> tuple[Num, Num, Num]:
+        """Begin, end and step of a counter that goes up: of one that goes down, how far it is from
+        where it began."""
+        if not counted.goes_down:
+            return counted.first, counted.end, counted.step
+        way = self.binary("-", counted.first, counted.end, node)
+        return Num(way.type, 0), way, Num(way.type, -counted.step.const)
 
     def _followed_round(self, body: Any) -> Num:
         """Follow the body, and return whether it leaves the loop."""
@@ -371,9 +406,25 @@ class Loops(Statements):
     def _ended(self, cell: Cell, value: Num, node: Any) -> Typed:
         return self.typed(self.cast(self.num(cell.value, node), value.type, node))
 
-    def _after(self, counted: Counted) -> Num:
-        last = counted.first.const + (counted.rounds() or 0) * counted.step.const
-        return Num(counted.cell.type, wrap(last, counted.cell.type))
+    def _after(self, counted: Counted, node: Any) -> Any:
+        """Return what the counter is when the loop has ended; nothing computes it where nobody can
+        ask, as it is declared in the head."""
+        type_, rounds = counted.cell.type, counted.rounds()
+        if rounds is not None:
+            return Num(type_, wrap(counted.first.const + rounds * counted.step.const, type_))
+        head = field_of(node, "initializer")
+        if head is not None and head.type == "declaration":
+            return UNKNOWN
+        order, away = ("-", ">") if counted.goes_down else ("+", "<")
+        _, far, step = self._bounds(counted, node)
+        if not counted.goes_down:
+            far = self.binary("-", far, counted.first, node)
+        if not (step.is_known and step.const == 1):
+            far = self.binary("+", far, self.binary("-", step, Num(step.type, 1), node), node)
+            far = self.binary("*", self.binary("/", far, step, node), step, node)
+        last = self.cast(self.binary(order, counted.first, far, node), type_, node)
+        goes = self.compare(away, counted.first, counted.end, node)
+        return self.choose(goes, last, counted.first, node)
 
     # -- other loops -------------------------------------------------------------------------------
 

@@ -350,15 +350,57 @@ def test_a_loop_of_too_many_rounds_that_need_numbers_is_told_at_once() -> None:
     ],
 )
 def test_a_long_loop_by_a_condition_is_a_loop(body: str, rounds: int, most: int) -> None:
-    """A counter that goes down has a condition only: its rounds are not written one by one where
-    they need no number before the run."""
+    """Its rounds are not written one by one where they need no number before the run."""
     before = "constexpr int part(int i) { static_assert(i >= 0); return i % 2 * 0x4000; }"
-    text = f"TMOV(b, a); for (int i = {rounds}; i > 0; i--) {{ {body} }}"
+    text = f"TMOV(b, a); int i = {rounds}; while (i > 0) {{ i--; {body} }}"
     program = ptosim.load(_kernel(text, before), target="a5", filename="k.cpp")
     result = program.run({"y": np.zeros_like(_X), "x": _X, "n": 5})
     added = rounds - ("continue" in body)
     np.testing.assert_array_equal(result.outputs["y"], _X + added)
     assert len(program.front.resolved.ops) < most
+
+
+HEADS = {
+    "int i = 0; i < n; i += 2": range(0, 5, 2),
+    "int i = n; i <= 3; i++": range(5, 4),
+    "uint32_t i = 1; i < n; i++": range(1, 5),
+    "int i = 9; i > 0; i--": range(9, 0, -1),
+    "int i = 8; i >= 0; --i": range(8, -1, -1),
+    "int i = n + 4; i >= 0; i -= 2": range(9, -1, -2),
+    "int64_t i = n; i > -4; i = i - 3": range(5, -4, -3),
+    "uint32_t i = n; i > 0; i--": range(5, 0, -1),
+    "uint32_t i = 7; i > 0; --i": range(7, 0, -1),
+    "int i = 3; i > n; i--": range(3, 5, -1),
+    "int i = n; i >= n; i--": range(5, 4, -1),
+}
+OTHERS = {  # a counter that may leave its type, or is compared as another one
+    "uint32_t i = 9; i > 0; i -= 3": range(9, 0, -3),
+    "int16_t i = n; i >= 0; i--": range(5, -1, -1),
+    "uint32_t i = 7; i > 2; i--": range(7, 2, -1),
+    "int i = 5; i > 0u; i--": range(5, 0, -1),
+}
+
+
+@pytest.mark.parametrize("target", ["a2a3", "a5"])
+@pytest.mark.parametrize("head", HEADS | OTHERS)
+def test_heads_of_loops(head: str, target: str) -> None:
+    """Its rounds have the numbers of C++ in their order, and the counter is what C++ has after it;
+    one that goes down is a counted loop where it is known to end before its type does."""
+    numbers, given = (HEADS | OTHERS)[head], {"y": np.zeros_like(_X), "x": _X, "n": 5}
+    seen = 0
+    for i in numbers:
+        seen = seen * 2 + i
+    declared, rest = head.split("; ", 1)
+    body = f"int s = 0; {declared}; for (; {rest}) {{ s = s * 2 + (int)i; }}"
+    text = _kernel(f"{body} TADDS(b, a, (float)(s * 32 + (int)i));")
+    result = ptosim.load(text, target=target, filename="k.cpp").run(given)
+    after = numbers[-1] + numbers.step if numbers else numbers.start
+    np.testing.assert_array_equal(result.outputs["y"], _X + seen * 32 + after)
+    body = f"TMOV(b, a); for ({head}) {{ pipe_barrier(PIPE_V); TADDS(b, b, (float)(int)i); }}"
+    program = ptosim.load(_kernel(body), target=target, filename="k.cpp")
+    result = program.run(given | {"y": np.zeros_like(_X)})
+    np.testing.assert_array_equal(result.outputs["y"], _X + sum(numbers))
+    assert any(op.name == "scf.for" for op in program.front.resolved.ops) == (head in HEADS)
 
 
 def test_statements_that_make_much_are_a_loop_where_they_are_repeated() -> None:
