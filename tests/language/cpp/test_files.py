@@ -116,7 +116,7 @@ def test_a_stream_is_no_argument_whatever_it_is_called() -> None:
     assert [a.name for a in program.signature()] == ["a", "o"]
 
 
-@pytest.mark.parametrize("name", ["for2", "fordown", "while2", "goto_less_do"])
+@pytest.mark.parametrize("name", ["for2", "while2", "goto_less_do"])
 def test_loops_that_count_in_no_plain_way_are_printed_and_read_back(
     name: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
