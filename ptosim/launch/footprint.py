@@ -36,7 +36,7 @@ MOST_PLACES = 1 << 14
 """Pairs of a block and a round that are followed one by one; more rounds are joined."""
 
 
-class Touches:
+class Footprints:
     """What a launch touches that was executed on some cores, for a report with any figures: windows
     are followed once, what L2 keeps of them is asked anew (`calibrate` asks a thousand times)."""
 

@@ -16,7 +16,7 @@ from ptosim.ground.isa.costs import CostTable, cost_table
 from ptosim.ground.isa.targets import machine as machine_of
 from ptosim.language.same_blocks import difference
 from ptosim.language.toolchains import BLOCK
-from ptosim.launch.footprint import Touches, number_of
+from ptosim.launch.footprint import Footprints, number_of
 from ptosim.launch.intervals import Numbers, is_one
 from ptosim.launch.prepared import Prepared, RunOptions
 from ptosim.machine.core import Core, Machine
@@ -108,7 +108,7 @@ def report_of(
     """Return the cost of a launch that was executed with timing."""
     bridge = engine_bridge(engine)
     report = CostReport(bridge.model, bridge.table, prepared.function.name, blocks, last_wave)
-    report.touches = Touches(
+    report.touches = Footprints(
         engine.program,
         [_as_it_is(core) for core in engine.machine.cores],
         prepared.resolved.functions.values(),

@@ -424,7 +424,7 @@ class Loops(Statements):
             far = self.binary("*", self.binary("/", far, step, node), step, node)
         last = self.cast(self.binary(order, counted.first, far, node), type_, node)
         goes = self.compare(away, counted.first, counted.end, node)
-        return self.choose(goes, last, counted.first, node)
+        return self.cast(self.choose(goes, last, counted.first, node), type_, node)
 
     # -- other loops -------------------------------------------------------------------------------
 
@@ -446,13 +446,14 @@ class Loops(Statements):
             except NeedsConstant:
                 pass
             self.journal.undo(mark)
+        if not is_long:
+            self._while(node, condition, update, body)
+            return
         try:
             with self.apart() as ops, self.unchanged():
                 self._while(node, condition, update, body)
             self.make.ops.extend(ops)
         except NeedsConstant:
-            if not is_long:
-                raise
             self.journal.undo(mark)
             self._unrolled(node, condition, update, body)
 
