@@ -28,7 +28,7 @@ from tests.bench.programs import (
     vector_loop,
 )
 from tests.bench.sanitizers import sanitizers
-from tests.bench.serving import serving
+from tests.bench.serving import crowds, serving
 from tests.bench.start import start_up
 from tests.bench.timing import Figure, best, calibration, each, peak_megabytes
 from tests.bench.walk import walk
@@ -206,6 +206,7 @@ ALL: dict[str, Callable[[], list[Figure]]] = {
     "start_up": start_up,
     "exploring": exploring,
     "serving": serving,
+    "serving_crowds": crowds,
     "parsing": parsing,
     "dispatch": dispatch,
     "vector": vector,

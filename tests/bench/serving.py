@@ -1,13 +1,16 @@
-"""How long `ptosim serve` takes to answer, beside the same command as a process of its own."""
+"""How long `ptosim serve` takes to answer, beside the same command as a process of its own, and
+how many requests of several callers it answers a second."""
 
 from __future__ import annotations
 
 import json
+import socket
 import statistics
 import subprocess
 import sys
 import tempfile
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from tests.bench.programs import check_kernel
@@ -17,6 +20,10 @@ from tests.bench.timing import Figure
 ROUNDS = 20
 PTOSIM = (sys.executable, "-m", "ptosim")
 COMMANDS = ("check -q", "run", "cost")
+CROWDS = (("check", 200), ("cost", 60))
+"""Commands of several callers, and how many answers a second are wanted on two cores."""
+CALLERS = (1, 2, 8)
+SECONDS = 3
 
 
 def serving() -> list[Figure]:
@@ -63,3 +70,60 @@ def _ask(server: subprocess.Popen[bytes], words: list[str], folder: Path) -> Non
     server.stdin.flush()
     answer = json.loads(server.stdout.readline())
     assert answer["exit"] == 0, answer
+
+
+def crowds() -> list[Figure]:
+    """Answers a second to callers that ask one request after the other, each with a text that is
+    another one each time."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "socket"
+        server = subprocess.Popen(
+            [*PTOSIM, "serve", "--socket", str(path)],
+            env=environment(folder),
+            stderr=subprocess.DEVNULL,
+        )
+        try:
+            _wait_for(path)
+            return [_answered(path, words, wanted) for words, wanted in CROWDS]
+        finally:
+            server.terminate()
+            server.wait()
+
+
+def _wait_for(path: Path) -> None:
+    for _ in range(600):
+        if path.exists():
+            return
+        time.sleep(0.1)
+    raise RuntimeError("the server does not listen")
+
+
+def _answered(path: Path, words: str, wanted: int) -> Figure:
+    found = []
+    for callers in CALLERS:
+        with ThreadPoolExecutor(callers) as pool:
+            asked = [(path, words, number) for number in range(callers)]
+            taken = [t for each in pool.map(lambda a: _ask_on(*a), asked) for t in each]
+        found.append((len(taken) / SECONDS, statistics.median(taken)))
+    listed = ", ".join(
+        f"{callers}: {rate:.0f} ({1e3 * middle:.0f} ms)"
+        for callers, (rate, middle) in zip(CALLERS, found, strict=True)
+    )
+    best = max(rate for rate, _ in found)
+    return Figure(f"served {words}, answers a second", f"{best:.0f}", listed, "", f">= {wanted}")
+
+
+def _ask_on(path: Path, words: str, number: int) -> list[float]:
+    """How long each answer took in `SECONDS` seconds."""
+    text, taken = check_kernel(20), list[float]()
+    kernel = path.with_name(f"kernel{number}.pto")
+    with socket.socket(socket.AF_UNIX) as caller:
+        caller.connect(str(path))
+        answers, end = caller.makefile("rb"), time.perf_counter() + SECONDS
+        while (start := time.perf_counter()) < end:
+            kernel.write_text(f"{text}// {words} {number} {len(taken)}\n")
+            request = {"argv": [words, str(kernel)]}
+            caller.sendall(json.dumps(request).encode() + b"\n")
+            assert json.loads(answers.readline())["exit"] == 0
+            taken.append(time.perf_counter() - start)
+    return taken

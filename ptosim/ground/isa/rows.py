@@ -452,7 +452,8 @@ def _elements(row: TomlTable, where: str) -> ElementRule:
         for entry in allowed[target]:
             if len(entry) not in (1, len(operands)):
                 raise IsaDataError(f"{where}: {entry} does not fit operands {operands}")
-    return ElementRule(operands, allowed, row.get("when"), row.get("text"))
+    headers = row.get("headers", False)
+    return ElementRule(operands, allowed, row.get("when"), row.get("text"), headers)
 
 
 def _constraint(row: str | TomlTable) -> ConstraintDef:

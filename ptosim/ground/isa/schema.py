@@ -79,12 +79,14 @@ class AttrDef:
 @dataclass(frozen=True, slots=True)
 class ElementRule:
     """Element types that operands may have: one list for each operand named (`a b` means both), per
-    target. `allowed[target]` is a list of tuples, one entry for each name of `operands`."""
+    target. `allowed[target]` is a list of tuples, one entry for each name of `operands`. `headers`:
+    those of C++ forbid others, too."""
 
     operands: tuple[str, ...]
     allowed: Mapping[str, tuple[tuple[str, ...], ...]]
     when: str | None = None
     text: str | None = None
+    headers: bool = False
 
 
 @dataclass(frozen=True, slots=True)

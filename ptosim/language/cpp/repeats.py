@@ -83,6 +83,10 @@ def _may_repeat(node: Any) -> bool:
     return node.type in _WHOLE and not node.has_error and not any(w in node.text for w in _LEAVES)
 
 
+def _are_same(one: Any, other: Any) -> bool:
+    return one.text == other.text and _may_repeat(one)
+
+
 def _is_scalar(op: Operation) -> bool:
     """Does the scalar unit work? In a loop its operations take another time."""
     row = isa().get(op.name)
@@ -159,15 +163,19 @@ class Repeats(Loops):
         return found
 
     def again(self, nodes: Sequence[Any], at: int) -> dict[int, tuple[int, int]]:
-        """Return the statements that repeat one that made much, where it is the first of them."""
-        made = nodes[at].text
-        if not _may_repeat(nodes[at]) or (at and nodes[at - 1].text == made):
+        """After a statement that made much: it and up to `_LONGEST` others are there again and
+        again, word by word? Where they are for the first time, they are what comes next."""
+        end = min(at + _LONGEST, len(nodes) - 1) + 1
+        period = next((i - at for i in range(at + 1, end) if _are_same(nodes[at], nodes[i])), 0)
+        if not period or (at >= period and _are_same(nodes[at], nodes[at - period])):
             return {}
-        same = sum(1 for _ in takewhile(lambda node: node.text == made, nodes[at + 1 :]))
-        if same <= 2:
+        pairs = zip(nodes[at + 1 :], nodes[at + 1 + period :], strict=False)
+        same = sum(1 for _ in takewhile(lambda pair: _are_same(*pair), pairs))
+        rounds = same // period + 1
+        if rounds <= 2:
             return {}
         self.written = _Written(nodes)
-        return {at + 1: (1, same)}
+        return {at + 1: (period, rounds)}
 
     def repeated(self, nodes: Sequence[Any], at: int, period: int, rounds: int) -> int:
         """The first two rounds as they are written; where the second changes nothing that is known

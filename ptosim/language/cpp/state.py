@@ -72,7 +72,7 @@ def needs_extra() -> UsageError:
 
 MOST_OPERATIONS = 400_000
 """Operations of one kernel after everything was unrolled."""
-MOST_STEPS = 150_000
+MOST_STEPS = 120_000
 """Statements and calls of one elaboration."""
 MOST_IDLE = 50_000
 """Statements and calls after one another that make no operation."""

@@ -255,7 +255,7 @@ def wrong_elements(
         more=operand_labels(op, rule.operands, source),
         rule=rule_source(definition),
         help=_by_conversion(views, rule, target),
-        context={"needs": "int"} if _needs_bits(views, allowed) else {},
+        context={"headers": "forbid"} if rule.headers or _needs_bits(views, allowed) else {},
     )
 
 

@@ -291,7 +291,8 @@ class _Verifier:
         return next((t for t, s in status.items() if s is not Status.ABSENT), self.target)
 
     def _low_precision(self, op: Operation, definition: OpDef) -> bool:
-        """Report a tile of low precision that the operation does not take; True if there is one."""
+        """Report a tile of low precision that the operation does not take; True if there is one,
+        and nothing else is asked. Of the headers of C++ the rules of the row are asked, too."""
         if self.target in definition.low_precision or definition.family not in self.low_families:
             return False
         types = [o.type for _, o in op.operands()] + [v.type for v in op.result_values.values()]
@@ -299,8 +300,10 @@ class _Verifier:
         dtype = next((d for d in found if d is not None), None)
         if dtype is not None:
             text = self.low_text.format(dtype=dtype)
-            self._report("PTO2013", f"'{op.name}' op {text}", op.span(self.source))
-        return dtype is not None
+            computes = op.variant is not None and bool(op.variant.elements)
+            how = {"headers": "forbid"} if computes else {}  # others move bytes
+            self._report("PTO2013", f"'{op.name}' op {text}", op.span(self.source), context=how)
+        return dtype is not None and not self.source.is_cpp
 
     def _facts_of_unit(self, op: Operation) -> dict[str, Any]:
         """The back end that a module names, and whether it is that of the micro level: a module of

@@ -160,11 +160,20 @@ def word(op: Binding, name: str, dtype: np.dtype) -> Function:
     return WORDS[name](op, dtype)
 
 
+def with_sign_of(out: np.ndarray, values: Any) -> Any:
+    """Return values that are taken for elements of dst: integers of as many bits may differ in
+    sign, and the library works in the type of dst."""
+    kinds = out.dtype.kind, values.dtype.kind
+    differ = kinds in (("i", "u"), ("u", "i")) and out.dtype.itemsize == values.dtype.itemsize
+    return values.view(out.dtype) if differ else values
+
+
 def elementwise(operands: tuple[str, ...], choose: Choice) -> Kernel:
     """Return the kernel dst = function(operands)."""
 
     def bind(op: Binding) -> Commit:
         out, *values = op.array_operands(("dst", *operands))
+        values = [with_sign_of(out, value) for value in values]
         return partial(choose(op, out.dtype), *values, out=out)
 
     return bind
@@ -395,12 +404,13 @@ def tadddeqrelu(op: Binding) -> Commit:
     saturating."""
     out, first, second = op.array_operands(("dst", "src0", "src1"))
     scale = np.float32(op.scalar("scalar"))
-    add = word(op, "add", first.dtype)
+    add = word(op, "add", np.dtype(np.int32))
+    terms = first.view(np.int32), second.view(np.int32)
     spoiled = first.view(np.uint8) if op.switch("tadddeqrelu.src0") == "spoiled" else None
 
     def compute() -> None:
-        total = np.empty_like(first)
-        add(first, second, out=total)
+        total = np.empty(first.shape, np.int32)
+        add(*terms, out=total)
         scaled = total.astype(np.float32) * np.float32(2.0**-17) * scale * np.float32(2.0**17)
         result = narrow(np.maximum(scaled, np.float32(0)), "f16", "rint", saturate=True)
         if spoiled is not None:

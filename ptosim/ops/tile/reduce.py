@@ -33,7 +33,7 @@ from ptosim.machine.numbers import lanes
 from ptosim.machine.tile import Tile
 from ptosim.ops.base.binding import Binding, tile_array
 from ptosim.ops.base.functions import Commit, Kernel, kernel
-from ptosim.ops.tile.elementwise import WORDS, Function, word
+from ptosim.ops.tile.elementwise import WORDS, Function, with_sign_of, word
 
 # -- orders of a sum -------------------------------------------------------------------------------
 
@@ -207,7 +207,7 @@ def _reduction(choose: Callable[[Binding], Reduce], axis: int) -> Kernel:
         src = op.tile("src")
         values = op.region("src", src.v_row, src.v_col)
         out = _line(op, "dst", axis)
-        reduce = choose(op)
+        values, reduce = with_sign_of(out, values), choose(op)
         return lambda: np.copyto(out, reduce(values))
 
     return bind

@@ -60,7 +60,8 @@ _CASES: list[tuple[str, str, str]] = [
     (_TWO, "TADDSC(d, a, 2.0f, b);", "a + 2 + b"),
     (_TWO, "TSUBSC(d, a, 2.0f, b);", "a - 2 + b"),
     (">d:int32_t 16 64|<a:int32_t 16 64|<b:int32_t 16 64", "TMAX(d, a, b);", "np.maximum(a, b)"),
-    (">d:int16_t 16 64|<a:int16_t 16 64|<b:int16_t 16 64", "TSHR(d, a, b);", "a >> b"),
+    (">d:int16_t 16 64|<a:int16_t 16 64|<b:int16_t 16 64", "TSHR(d, a, b);",
+         "a.view(np.uint16) >> b"),
     (">d:int16_t 16 64|<a:int16_t 16 64|<b:int16_t 16 64|t:int16_t 16 64", "TXOR(d, a, b, t);",
      "a ^ b"),
     (_ROW, "TROWSUM(d, s, t);", "s.sum(1, keepdims=True)"),
@@ -553,6 +554,59 @@ def test_what_the_headers_forbid_stays_an_error() -> None:
     text, _ = _kernel(_F, "TADD(d, s);")
     with pytest.raises(ProgramError, match="does not take these arguments"):
         ptosim.load(text, target="a5", filename="k.cpp")
+
+
+@pytest.mark.parametrize("target", ["a2a3", "a5"])
+@pytest.mark.parametrize(
+    ("tiles", "call", "words"),
+    [
+        (">d:float8_e4m3_t 16 128|<a:float 16 64|<b:float 16 64", "TCONCAT_IMPL(d, a, b);",
+         "the same element type"),
+        (">d:float8_e4m3_t 16 64|<s:float8_e4m3_t 16 64", "TABS(d, s);",
+         "f8E4M3FN is not supported"),
+        (">d:int32_t 16 64|<a:float 16 64|<b:float 16 64", "TSUBRELU(d, a, b);",
+         "the same element type"),
+        (f">d:int8_t 16 64|<s:int8_t 16 64|<q:float 16 1 {_COLUMN}",
+         "TQUANT<QuantType::INT8_SYM>(d, s, q);", "src element type to be f32"),
+    ],
+)  # fmt: skip
+def test_types_that_no_header_has_code_for_are_errors(
+    tiles: str, call: str, words: str, target: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A rule that the headers do not have hides none that they have."""
+    monkeypatch.setitem(_TYPES, "float8_e4m3_t", ml_dtypes.float8_e4m3fn)
+    text, _ = _kernel(tiles, call)
+    with pytest.raises(ProgramError, match=words):
+        ptosim.load(text, target=target, filename="k.cpp")
+
+
+@pytest.mark.parametrize("target", ["a2a3", "a5"])
+@pytest.mark.parametrize(
+    ("tiles", "call", "want"),
+    [
+        (
+            ">d:uint16_t 16 64|<a:int16_t 16 64|<b:int16_t 16 64",
+            "TSHR(d, a, b);",
+            "a.view(np.uint16) >> b",
+        ),
+        (">d:uint16_t 16 64|<s:int16_t 16 64", "TNOT(d, s);", "~s"),
+        (">d:uint32_t 1 64|<s:int32_t 4 64|t:int32_t 4 64", "TCOLPROD(d, s);", "s.prod(0)[None]"),
+    ],
+)
+def test_elements_of_another_sign_are_taken_for_those_of_dst(
+    tiles: str, call: str, want: str, target: str
+) -> None:
+    """The library works in the type of dst; the assembler's rules do not tell such types apart."""
+    text, args = _kernel(tiles, call)
+    given = {
+        name: (np.arange(np.prod(shape), dtype=type_).reshape(shape) % 7 - 3).astype(type_)
+        for name, (_, shape, type_) in args.items()
+    }
+    given = {k: np.abs(v) if k == "pb" else v for k, v in given.items()}
+    found = ptosim.load(text, target=target, filename="k.cpp").run(dict(given))
+    names = {k[1:]: v for k, v in given.items()}
+    expected = np.asarray(eval(want, {"np": np, **names})).astype(names["d"].dtype)
+    np.testing.assert_array_equal(found.outputs["pd"], expected)
 
 
 _NAMES = """TABS TNOT TNEG TRELU TROWEXPAND TCOLEXPAND TCOLMAX TCOLMIN TCOLPROD TCOLSUM TFILLPAD_INPLACE

@@ -1,0 +1,1 @@
+template<int kRows,int kCols>quantRows(float*{using GlobalQ=GlobalTensor<int8_t>;using GlobalS=GlobalTensor<>;using TileX=Tile<TileType::Vec,float,kRows,kCols>;using TileQ=Tile<TileType::Vec,int8_t,kRows,kCols>;using TileS=Tile();TileX tx,tmp;TileQ tq;TileS ;TASSIGN(tx,0x0);TASSIGN(tq,0x8000);TQUANT<QuantType::INT8_SYM>(tq,tq,tx);}template quantRows<16,64>()
