@@ -272,7 +272,7 @@ def _as_the_headers_see_it(sink: Sink) -> None:
             continue
         if d.code in said:
             d = replace(d, message=said[d.code][0], help=said[d.code][1])
-        allowed = d.code in _HEADERS_ALLOW and "headers" not in d.context
+        allowed = d.code in _HEADERS_ALLOW and "needs" not in d.context
         if d.is_error and (allowed or "tmp" in d.message):
             note = f"rule {d.code} of the assembler"
             d = finding("PTO0031", d.message, d.span, notes=(note, *d.notes), context=d.context)

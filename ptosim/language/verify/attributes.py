@@ -255,8 +255,17 @@ def wrong_elements(
         more=operand_labels(op, rule.operands, source),
         rule=rule_source(definition),
         help=_by_conversion(views, rule, target),
-        context={"headers": "forbid"} if rule.headers or _needs_bits(views, allowed) else {},
+        context=_told_of(rule, views, allowed, is_cpp=source.is_cpp),
     )
+
+
+def _told_of(
+    rule: ElementRule, views: list[Any], allowed: tuple[tuple[str, ...], ...], *, is_cpp: bool
+) -> dict[str, str]:
+    """Return what of a rule says that the headers of C++ have it, too."""
+    if _needs_bits(views, allowed):
+        return {"needs": "int"}
+    return {"needs": "these"} if rule.headers and is_cpp else {}
 
 
 def _needs_bits(views: list[Any], allowed: tuple[tuple[str, ...], ...]) -> bool:

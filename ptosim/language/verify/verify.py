@@ -301,7 +301,7 @@ class _Verifier:
         if dtype is not None:
             text = self.low_text.format(dtype=dtype)
             computes = op.variant is not None and bool(op.variant.elements)
-            how = {"headers": "forbid"} if computes else {}  # others move bytes
+            how = {"needs": "these"} if computes and self.source.is_cpp else {}
             self._report("PTO2013", f"'{op.name}' op {text}", op.span(self.source), context=how)
         return dtype is not None and not self.source.is_cpp
 

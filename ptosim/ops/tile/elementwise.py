@@ -160,7 +160,7 @@ def word(op: Binding, name: str, dtype: np.dtype) -> Function:
     return WORDS[name](op, dtype)
 
 
-def with_sign_of(out: np.ndarray, values: Any) -> Any:
+def with_sign_of(out: np.ndarray, values: np.ndarray) -> np.ndarray:
     """Return values that are taken for elements of dst: integers of as many bits may differ in
     sign, and the library works in the type of dst."""
     kinds = out.dtype.kind, values.dtype.kind
@@ -173,7 +173,7 @@ def elementwise(operands: tuple[str, ...], choose: Choice) -> Kernel:
 
     def bind(op: Binding) -> Commit:
         out, *values = op.array_operands(("dst", *operands))
-        values = [with_sign_of(out, value) for value in values]
+        values = [with_sign_of(out, v) if isinstance(v, np.ndarray) else v for v in values]
         return partial(choose(op, out.dtype), *values, out=out)
 
     return bind
