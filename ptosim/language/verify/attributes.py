@@ -17,6 +17,7 @@ from ptosim.ground.source import Source, Span
 from ptosim.ground.words import nearest
 from ptosim.language.verify.operands import no_member, other_date, other_enum
 from ptosim.language.verify.rule_views import holds
+from ptosim.language.verify.rules import low_precision_of
 
 _QUIET_KEYS = frozenset(("operandSegmentSizes", "resultSegmentSizes", "operand_segment_sizes"))
 
@@ -262,10 +263,12 @@ def wrong_elements(
 def _told_of(
     rule: ElementRule, views: list[Any], allowed: tuple[tuple[str, ...], ...], *, is_cpp: bool
 ) -> dict[str, str]:
-    """Return what of a rule says that the headers of C++ have it, too."""
+    """Return what of a rule says that the headers of C++ have it, too: they compute with no element
+    of low precision that the assembler does not take."""
     if _needs_bits(views, allowed):
         return {"needs": "int"}
-    return {"needs": "these"} if rule.headers and is_cpp else {}
+    is_low = any(low_precision_of(v.type) for v in views if isinstance(v.type, TileType))
+    return {"needs": "these"} if is_cpp and (rule.headers or is_low) else {}
 
 
 def _needs_bits(views: list[Any], allowed: tuple[tuple[str, ...], ...]) -> bool:

@@ -300,9 +300,7 @@ class _Verifier:
         dtype = next((d for d in found if d is not None), None)
         if dtype is not None:
             text = self.low_text.format(dtype=dtype)
-            computes = op.variant is not None and bool(op.variant.elements)
-            how = {"needs": "these"} if computes and self.source.is_cpp else {}
-            self._report("PTO2013", f"'{op.name}' op {text}", op.span(self.source), context=how)
+            self._report("PTO2013", f"'{op.name}' op {text}", op.span(self.source))
         return dtype is not None and not self.source.is_cpp
 
     def _facts_of_unit(self, op: Operation) -> dict[str, Any]:
