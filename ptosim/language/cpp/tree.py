@@ -131,8 +131,33 @@ def _grammar() -> Any:
     return Language(language())
 
 
+_DEEPEST = 400
+"""Template arguments in template arguments; the parser needed 2 GB for 4,000 of them."""
+_ANGLES = re.compile(r"<<|[<>]=|->|[<>;{}]")
+
+
+def _is_too_deep(text: str) -> bool:
+    """Are template arguments, or what may be some, inside of more others than are read?"""
+    if text.count("<") <= _DEEPEST:
+        return False
+    depth = 0
+    for found in _ANGLES.finditer(text):
+        if found[0] == "<":
+            depth += 1
+        elif found[0] == ">":
+            depth = max(depth - 1, 0)
+        elif found[0] in ";{}":
+            depth = 0
+        if depth > _DEEPEST:
+            return True
+    return False
+
+
 def parsed(text: str, shift: int = 0) -> Part:
-    """Return the root of a text of ASCII, which is as far from the begin of its file."""
+    """Return the root of a text of ASCII, which is as far from the begin of its file. Raises
+    RecursionError where it is nested too deeply."""
+    if _is_too_deep(text):
+        raise RecursionError
     return _with_calls_apart(text) or _whole(text.encode(), shift)
 
 

@@ -258,6 +258,7 @@ def test_macros_without_end_are_told(monkeypatch: pytest.MonkeyPatch) -> None:
          "no end: nothing that a round changes decides whether it goes on"),
         ("constexpr int f(int n) { while (true) { n++; } return n; }\n"
          "AICORE void k(__gm__ float *y) { constexpr int v = f(1); }", "only compute numbers"),
+        ("AICORE void k(__gm__ " + "S<" * 500 + "int" + ">" * 500 + " y) { }", "nested too deeply"),
         ("template <int N> struct S { static constexpr int v = S<N + 1>::v; };\n"
          "AICORE void k(__gm__ float *y) { y[0] = S<0>::v; }", "nested too deeply"),
     ],
