@@ -9,7 +9,6 @@ import os
 import re
 import sys
 from collections.abc import Callable, Iterator, Sequence
-from functools import cache
 from typing import Any, NoReturn
 
 from ptosim.ground import __version__
@@ -384,15 +383,20 @@ def _parser(argv: Sequence[str]) -> _Parser:
         os.environ["PTOSIM_CACHE_DIR"] = ""
     chosen = next((a for a in argv if a in COMMANDS), None)
     if chosen is not None and argv[0] == chosen and load(chosen).within is None:
-        return _parser_of(chosen)
+        return _parser_of(chosen, load(chosen))
     return _new_parser(chosen, argv)
 
 
-@cache
-def _parser_of(command: str) -> _Parser:
-    """Return the parser of lines that begin with a command: a server asks for it again and again,
-    and to make it takes a tenth of a check."""
-    return _new_parser(command, [command])
+_PARSERS: dict[str, tuple[Command, _Parser]] = {}
+"""Of lines that begin with a command, by its name: a server asks for one again and again, and to
+make it takes a tenth of a check."""
+
+
+def _parser_of(name: str, command: Command) -> _Parser:
+    known = _PARSERS.get(name)
+    if known is None or known[0] is not command:  # another one may be registered under the name
+        known = _PARSERS[name] = command, _new_parser(name, [name])
+    return known[1]
 
 
 def _new_parser(chosen: str | None, argv: Sequence[str]) -> _Parser:
