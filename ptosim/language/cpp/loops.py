@@ -4,14 +4,14 @@ needs its counter before the run is unrolled."""
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, Literal
 
 from ptosim.ground.ir.core import Block, Region
 from ptosim.ground.records import dataclass
 from ptosim.language.build import Typed
-from ptosim.language.cpp.declared import field_of, inner, name_node, named, text
+from ptosim.language.cpp.declared import field_of, identifiers, inner, name_node, named, text
 from ptosim.language.cpp.kinds import (
     BOOL,
     UNKNOWN,
@@ -22,6 +22,7 @@ from ptosim.language.cpp.kinds import (
     Num,
     Pointer,
     Scalar,
+    Struct,
     wrap,
 )
 from ptosim.language.cpp.state import CppError, NeedsConstant, refused
@@ -44,6 +45,8 @@ class Counted:
     first: Num
     end: Num
     step: Num
+    asked: Sequence[Cell] = ()
+    """What its end and step read: in C++ each round asks anew."""
 
     def rounds(self) -> int | None:
         """Return how often the body is executed, None if that is not known."""
@@ -217,7 +220,23 @@ class Loops(Statements):
         end = self.num(self.ev(end_node), end_node)
         if isinstance(end.type, Pointer) or end.type.kind == "float":
             return None
-        return self._until(Counted(cell, cell.value, end, step), op, condition)
+        asked = self._read_by(end_node, update)
+        return self._until(Counted(cell, cell.value, end, step, asked), op, condition)
+
+    def _read_by(self, *nodes: Any) -> list[Cell]:
+        """Return the variables that expressions name, and those that are parts of them."""
+        found: dict[int, Cell] = {}
+        waiting = [self.scope.find(word) for node in nodes for word in sorted(identifiers(node))]
+        while waiting:
+            each = waiting.pop()
+            if isinstance(each, Cell) and id(each) not in found:
+                found[id(each)] = each
+                waiting.append(each.value)
+            elif isinstance(each, Struct):
+                waiting.extend(each.fields.values())
+            elif isinstance(each, Array):
+                waiting.extend(each.cells)
+        return list(found.values())
 
     def _until(self, found: Counted, op: str, condition: Any) -> Counted | None:
         """Return a loop with its end left out; None where the comparison does not fit its step."""
@@ -370,6 +389,8 @@ class Loops(Statements):
             if not left.is_known or left.const or counted.cell.value is not counter:
                 return None
             written = [c for c in self.journal.written(entered, before) if c is not counted.cell]
+            if any(c is asked for c in written for asked in counted.asked):
+                return None
             every = {id(c): c for c in (*known, *written)}
             if len(every) > len(known) or (exact and len(written) < len(known)):
                 return list(every.values())
