@@ -16,8 +16,9 @@ from ptosim.ground.isa.rows import isa
 from ptosim.ground.records import dataclass
 from ptosim.language.cpp.arithmetic import literal
 from ptosim.language.cpp.declared import named
+from ptosim.language.cpp.heads import Counted
 from ptosim.language.cpp.kinds import INT, Cell, Num, Scalar, number
-from ptosim.language.cpp.loops import Counted, Loops, is_unchanged
+from ptosim.language.cpp.loops import Loops, is_unchanged
 from ptosim.language.cpp.state import CppError, NeedsConstant
 from ptosim.language.cpp.statements import LEAST_REPEATED
 from ptosim.language.cpp.templates import PackElement, pack_in
