@@ -36,10 +36,17 @@ def pytest_configure() -> None:
         os.environ["PYTHONPYCACHEPREFIX"] = sys.pycache_prefix
 
 
+@pytest.hookimpl(wrapper=True)  # around what makes the cases
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> Iterator[None]:
+    """Each case goes to its tier."""
+    yield
+    tiers.choose(metafunc)
+
+
 @pytest.hookimpl(tryfirst=True)  # before `-m` looks at the markers
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Each case goes to its tier."""
-    tiers.choose(items)
+    """Each test without cases goes to its tier."""
+    tiers.choose_single(items)
 
 
 @pytest.fixture

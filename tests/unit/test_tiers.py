@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
+from types import SimpleNamespace
+from typing import Any
+
 import pytest
 
 from tests.support import changed, tiers
@@ -85,3 +89,61 @@ def test_both_ends_of_a_table_are_in_the_sample(count: int, of: int) -> None:
     places = {place for place in tiers.spread(count, of) if place < of}
     assert len(places) == min(count, of)
     assert count < 2 or {0, of - 1} <= places
+
+
+@dataclass
+class Case:
+    """What the tiers look at of a case that pytest has not made yet."""
+
+    id: str
+    marks: list[Any] = field(default_factory=list)
+
+
+class Table:
+    """A test with seven cases, the second of them deep of itself, with marks of its own."""
+
+    def __init__(self, expression: str, *marks: Any, paths: tuple[str, ...] = ("tests",)) -> None:
+        options = SimpleNamespace(markexpr=expression)
+        self.config = SimpleNamespace(option=options, args=paths)
+        self.marks = [mark.mark for mark in marks]
+        self.definition = self
+        self._calls = [Case(f"{n}", [pytest.mark.deep.mark] * (n == 1)) for n in range(7)]
+
+    def iter_markers(self) -> list[Any]:
+        return self.marks
+
+    def get_closest_marker(self, name: str) -> Any:
+        return next((mark for mark in self.marks if mark.name == name), None)
+
+    def kept(self) -> str:
+        tiers.choose(self)  # pyright: ignore[reportArgumentType]
+        return "".join(case.id for case in self._calls)
+
+
+@pytest.mark.parametrize(
+    ("expression", "marks", "kept"),
+    [
+        ("", [], "0123456"),
+        ("deep", [], "0123456"),  # what pytest leaves out, it leaves out by the marks
+        ("not deep", [], "023456"),
+        ("not deep", [pytest.mark.sampled(2, 4)], "0246"),
+        ("not slow", [], "036"),
+        ("not slow", [pytest.mark.sampled(2, 4)], "06"),
+        ("not slow", [pytest.mark.sampled(0)], "0"),  # one is made, so that the test has parameters
+        ("not slow", [pytest.mark.slow], "0"),
+        ("not deep", [pytest.mark.deep], "0"),
+    ],
+)
+def test_cases_that_no_tier_asks_for_are_not_made(expression, marks, kept) -> None:
+    assert Table(expression, *marks).kept() == kept
+
+
+def test_marks_say_the_tiers_of_a_case() -> None:
+    table = Table("", pytest.mark.sampled(2, 4))
+    table.kept()
+    names = ["".join(mark.name[0] for mark in case.marks) for case in table._calls]
+    assert names == ["", "d", "s", "sd", "s", "sd", ""]  # slow, deep; places 0, 1, 3, 5 of six
+
+
+def test_a_case_that_is_asked_for_by_its_name_is_made() -> None:
+    assert Table("not deep", paths=("tests/x.py::test_y[1]",)).kept() == "0123456"
