@@ -9,7 +9,7 @@ from typing import Any
 from ptosim.ground.diagnostics.model import Diagnostic, Label, Sink, finding
 from ptosim.ground.ir.core import Operand, Operation, Value
 from ptosim.ground.ir.program import Function, ResolvedModule
-from ptosim.ground.ir.types import PtrType, TileType, ViewType
+from ptosim.ground.ir.types import PtrType, ScalarType, TileType, ViewType
 from ptosim.ground.isa.schema import Role
 from ptosim.ground.source import Source, Span, has_bidi
 from ptosim.language.strides import factor, of_blocks
@@ -110,7 +110,7 @@ def unread(function: Function, source: Source) -> Iterator[Diagnostic]:
     for op in function.ops:
         for pair in joined(op) if not op.has("same_storage") else ():
             read.update(id(roots.of(value)) for value in pair)
-        named = tuple(named_values(op))
+        named = _named_storage(op)
         written = _outputs(op, named)
         for _, role, value in named:
             root = roots.of(value)
@@ -135,7 +135,15 @@ def unread(function: Function, source: Source) -> Iterator[Diagnostic]:
             )
 
 
-def _outputs(op: Operation, named: tuple[tuple[str, Role, Value], ...]) -> list[Value]:
+_Named = tuple[tuple[str, Role, Value], ...]
+
+
+def _named_storage(op: Operation) -> _Named:
+    """The values that an operation names, without the numbers, of which most are."""
+    return tuple(use for use in named_values(op) if use[2].type.__class__ is not ScalarType)
+
+
+def _outputs(op: Operation, named: _Named) -> list[Value]:
     """The tiles that an operation fills: its only result, or several that are halves of one."""
     outputs = [value for _, role, value in named if role is not Role.IN]
     if len(outputs) != 1 and not op.has("halves"):
@@ -165,7 +173,7 @@ def _overwritten(ops: list[Operation], roots: _Buffers, source: Source) -> Itera
         if op.regions or op.has("call") or op.has("sets_valid") or op.has("jumps"):
             pending.clear()
             continue
-        named = tuple(named_values(op))
+        named = _named_storage(op)
         output = next(iter(_outputs(op, named)), None)
         for _, role, value in named:
             root = roots.of(value)

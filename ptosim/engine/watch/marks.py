@@ -213,6 +213,7 @@ class Marks(Ordering):
             if agent.swaps and print_.shadow.is_global:
                 own = NOBODY
             is_known = print_.version == print_.shadow.version
+            in_place = read_too(entry[2], print_)
             for atom in print_.known if is_known else print_.atoms():
                 write = atom.write
                 if write[0] != own and known(write[0], 0) < write[1]:
@@ -231,7 +232,7 @@ class Marks(Ordering):
                 if state is not None:
                     atom.defined = state
                 if atom.owner is not print_.owner:
-                    lost = None if takes_over(atom, entry[2], print_) else atom.owner
+                    lost = None if takes_over(atom, in_place) else atom.owner
                     atom.lost, atom.owner = lost, print_.owner
 
     def _race(
@@ -445,13 +446,16 @@ class Marks(Ordering):
         return size == limit or None in (size, limit)
 
 
-def takes_over(atom: Atom, access: Access, print_: Footprint) -> bool:
+def read_too(access: Access, print_: Footprint) -> list[Footprint]:
+    """What an operation reads of the buffer that it writes at `print_`."""
+    owner, shadow = print_.owner, print_.shadow
+    return [p for p in access.reads if p.owner is owner and p.shadow is shadow]
+
+
+def takes_over(atom: Atom, in_place: list[Footprint]) -> bool:
     """True for an operation in place on a part of what another buffer had there: a name of a part,
-    by its address, which changes the whole."""
-    return any(
-        p.owner is print_.owner and p.shadow is print_.shadow and atom in p.atoms()
-        for p in access.reads
-    )
+    by its address, which changes the whole. `in_place` is what it reads there."""
+    return any(atom in p.atoms() for p in in_place)
 
 
 def _goes_out(atom: Atom, entry: Entry) -> bool:

@@ -19,7 +19,7 @@ import numpy as np
 from ptosim.engine.core.bound import Kind
 from ptosim.engine.watch.access import READS, Agent, Clock
 from ptosim.engine.watch.lines import ScalarLines
-from ptosim.engine.watch.marks import NOBODY, Noted, takes_over
+from ptosim.engine.watch.marks import NOBODY, Noted, read_too, takes_over
 from ptosim.engine.watch.monitor import Monitor
 from ptosim.engine.watch.shadow import Atom, Entry, Footprint
 from ptosim.ground.records import NamedTuple, dataclass
@@ -428,7 +428,7 @@ def _write(atom: Atom, entry: Entry, state: int | None, print_: Footprint) -> No
     if state is not None:
         atom.defined = state
     if atom.owner is not print_.owner:
-        lost = None if takes_over(atom, entry[2], print_) else atom.owner
+        lost = None if takes_over(atom, read_too(entry[2], print_)) else atom.owner
         atom.lost, atom.owner = lost, print_.owner
 
 

@@ -28,6 +28,7 @@ from ptosim.language.bind.names import compatible, named_results, type_differenc
 from ptosim.language.bind.structured import WITHOUT_OPERAND_LISTS, Structured
 from ptosim.language.bind.units import declare, entries_of, symbol_of
 from ptosim.language.bind.unknown import unknown_operation
+from ptosim.language.bind.words import OfWords
 from ptosim.language.bind.written import Listed, Written, collect, take_meaning
 from ptosim.language.syntax.parser import parse_type
 from ptosim.language.verify.rule_views import attribute, condition_holds
@@ -73,6 +74,7 @@ class _Resolver(Listed, Structured):
         self.reads_all = False
         self.kept = module.kept
         self._function: Function | None = None
+        self._words = OfWords()
         self._handlers = {"module": self._module, "func.func": self._func, **self._structured}
 
     def run(self) -> ResolvedModule:
@@ -250,6 +252,16 @@ class _Resolver(Listed, Structured):
         if handles_itself and handler is not None and definition is not None:
             handler(op)
             return
+        words = self._words.of(op)
+        if words is not None and self._words.bind(op, words):
+            return
+        told = len(self.sink)
+        self._operands(op, definition)
+        if words is not None and told == len(self.sink):
+            self._words.keep(op, words)
+
+    def _operands(self, op: Operation, definition: OpDef | None) -> None:
+        """Bind what is written to the names of the row, and define the results."""
         type_of = self.type_of if definition is not None else self.quiet_type_of
         written = collect(op, self.use, type_of)
         for region in op.regions:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import pairwise
 from types import SimpleNamespace
@@ -30,7 +30,8 @@ from ptosim.ground.ir.types import (
     VirtualVRegType,
     VRegType,
 )
-from ptosim.ground.isa.schema import AttrDef, OperandDef, compile_expr, enums
+from ptosim.ground.isa.schema import AttrDef, OpDef, OperandDef, Variant, compile_expr, enums
+from ptosim.ground.records import NamedTuple
 from ptosim.language.verify import (  # noqa: F401 - register predicates
     tile_rules,
     vector_rules,
@@ -189,33 +190,75 @@ def holds(text: str, names: Mapping[str, Any], absent: bool) -> bool:
         raise
 
 
-def environment(op: Operation, target: str) -> dict[str, Any]:
+class Asked(NamedTuple):
+    """What the rules of an operand list name, `names`, or all that they can: `start` has the
+    predicates among it, and None for each operand of the row; `attrs` are the attributes that have
+    the name of something else, each with the name by which it is asked for all the same; `written`
+    is what is asked of the operation itself."""
+
+    names: frozenset[str] | None
+    start: dict[str, Any]
+    attrs: tuple[tuple[str, str], ...] = ()
+    written: tuple[str, ...] = ()
+
+    @classmethod
+    def by(cls, definition: OpDef, variant: Variant) -> Asked:
+        """Return what is asked of operations with an operand list of a row."""
+        key = id(definition), id(variant)
+        known = _ASKED.get(key)
+        if known is not None:
+            return known[2]
+        texts = [text for text, _ in definition.skips]
+        names: set[str] = set()
+        for element in variant.elements:
+            names.update(element.operands)
+            texts += [element.when] if element.when is not None else []
+        for rule in variant.rules:
+            texts += [rule.expr] if rule.when is None else [rule.expr, rule.when]
+        for text in texts:
+            names |= compile_expr(text)[1]
+        made = cls.of(definition, frozenset(names))
+        _ASKED[key] = definition, variant, made
+        return made
+
+    @classmethod
+    def of(cls, definition: OpDef | None, names: frozenset[str] | None = None) -> Asked:
+        """Return what is asked of an operation of a row with some names, or with all."""
+        variants = definition.variants if definition is not None else ()
+        # Rules of an op with several operand lists name operands of all of them.
+        operands = dict.fromkeys(o.name for v in variants for o in v.operands)
+        start = CALLS | operands
+        attrs = definition.attrs if definition is not None else ()
+        doubles = ((f"attr_{n}", n) for n in attrs if n in start or n in _OF_OPERATION)
+        return cls(
+            names,
+            {n: v for n, v in start.items() if names is None or n in names},
+            tuple((double, n) for double, n in doubles if names is None or double in names),
+            tuple(n for n in _OF_OPERATION if n not in operands and (names is None or n in names)),
+        )
+
+
+_ASKED: dict[tuple[int, int], tuple[OpDef, Variant, Asked]] = {}
+"""What is asked, by rows and operand lists: these stay, and their hashes are of all they have."""
+
+
+def environment(op: Operation, target: str, asked: Asked | None = None) -> dict[str, Any]:
     """Return the names that a rule of the op can use: operands, attributes, predicates, `target`,
     `form` (how the op is written), `snippet` (true outside any function) and `is_page` (true for
     the notation of the manual page: a snippet, a result form, `!pto.tile`), `results` (their
-    number). Of an operand and an
-    attribute of one name the operand has it where it is given; the attribute is `attr_NAME` too."""
-    snippet = op.function is not None and not op.function.items
-    names: dict[str, Any] = {
-        "target": target,
-        "form": op.form,
-        "snippet": snippet,
-        "results": len(op.results),
-        "is_page": snippet or op.form in _PAGE_FORMS or _has_page_types(op),
-        **CALLS,
-        "written": op.attrs.__contains__,
-        "spelled": partial(_spelled, op),
-        "in_order": partial(_in_order, op),
-    }
-    definition = op.definition
-    if definition is not None:
-        # Rules of an op with several operand lists name operands of all of them.
-        for variant in definition.variants:
-            names.update(dict.fromkeys(o.name for o in variant.operands))
-        names.update({f"attr_{n}": op.attributes.get(n) for n in definition.attrs if n in names})
-        names.update(op.attributes)
+    number). Of an operand and an attribute of one name the operand has it where it is given; the
+    attribute is `attr_NAME` too. Of all that what is `asked`, if that is given."""
+    asked = Asked.of(op.definition) if asked is None else asked
+    names = dict(asked.start)
+    for name in asked.written:
+        names[name] = _OF_OPERATION[name](op, target)
+    for double, name in asked.attrs:
+        names[double] = op.attributes.get(name)
+    names.update(op.attributes)
     definitions = {d.name: d for d in op.variant.operands} if op.variant is not None else {}
     for name, operand in op.bound.items():
+        if asked.names is not None and name not in asked.names:
+            continue
         if operand is not None or name not in op.attributes:
             names[name] = _bound_view(operand, definitions.get(name))
     names.update(_result_views(op))
@@ -253,7 +296,8 @@ def condition_holds(
     op: Operation, result_types: Sequence[Type], condition: str, target: str
 ) -> bool:
     """Evaluate a variant's condition while the results of the op are types only."""
-    names = environment(op, target)
+    _, used = compile_expr(condition)
+    names = environment(op, target, Asked.of(op.definition, used))
     free = [o.name for o in op.free_outputs()]
     types = [*result_types, *([ErrorType()] * len(free))]
     names.update(
@@ -356,3 +400,24 @@ CALLS = {name: predicate.holds for name, predicate in PREDICATES.items()} | {
     **vector_rules.FUNCTIONS,
 }
 """What an expression can call; `written(name)` is true for an attribute that the text has."""
+
+
+def _is_snippet(op: Operation, _: str) -> bool:
+    return op.function is not None and not op.function.items
+
+
+def _is_page(op: Operation, target: str) -> bool:
+    return _is_snippet(op, target) or op.form in _PAGE_FORMS or _has_page_types(op)
+
+
+_OF_OPERATION: dict[str, Callable[[Operation, str], Any]] = {
+    "target": lambda _, target: target,
+    "form": lambda op, _: op.form,
+    "snippet": _is_snippet,
+    "results": lambda op, _: len(op.results),
+    "is_page": _is_page,
+    "written": lambda op, _: op.attrs.__contains__,
+    "spelled": lambda op, _: partial(_spelled, op),
+    "in_order": lambda op, _: partial(_in_order, op),
+}
+"""What is asked of an operation as it is written, for a target."""

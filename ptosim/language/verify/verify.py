@@ -47,7 +47,7 @@ from ptosim.language.verify.operands import (
     check_words,
     operand_span,
 )
-from ptosim.language.verify.rule_views import environment, evaluate, holds
+from ptosim.language.verify.rule_views import Asked, environment, evaluate, holds
 from ptosim.language.verify.rules import PREDICATES, Fault, low_precision_of
 
 # Checks of what is written around the operands: regions and dictionaries where they belong.
@@ -158,15 +158,31 @@ def _said(op: Operation) -> tuple[object, ...] | None:
     if op.props or op.is_listed or op.form not in ("dps", "items"):
         return None
     words = (*op.ins, *op.ins_types, *op.outs, *op.outs_types, *op.items)
-    if any(word.__class__ is not Tok for word in words):
-        return None
-    if op.form == "items" and any(word.type == "SSA" for word in words):
-        return None  # of which the commas count
+    said: list[tuple[str, str]] = []
+    word: Any
+    for word in words:
+        if word.__class__ is Tok:
+            if op.form == "items" and word.type == "SSA":
+                return None  # of which the commas count
+            said.append((word.type, word.value))
+        elif word.__class__ is Node and _is_of_words(word):
+            said += (
+                (word.kind, str(len(word.parts))),
+                *((part.type, part.value) for part in word.parts),
+            )
+        else:
+            return None
     values = map(id, op.operand_values())
     return (
         op.name, op.form, id(op.variant), id(op.function), id(op.parent), len(op.ins), len(op.outs),
-        *((word.type, word.value) for word in words), *values,
+        *said, *values,
     )  # fmt: skip
+
+
+def _is_of_words(node: Node) -> bool:
+    """True for brackets with words and numbers in them and no value, as flags have."""
+    parts = node.parts
+    return all(part.__class__ is Tok and part.type != "SSA" for part in parts)
 
 
 _UNREADABLE = ("PTO1028", "PTO2004")
@@ -206,6 +222,7 @@ class _Verifier:
         self.low_text = rules.rules.get("low_precision", "")
         self.in_full = rules.families.get("types_in_full", frozenset()) if is_module else ()
         self.low_families = rules.families.get("low_precision", frozenset())
+        self._facts: dict[Operation | None, dict[str, Any]] = {}
         self.found: list[Diagnostic] = []
         self.has_virtual = False  # vectors of any length, on a target that does not have them
 
@@ -241,7 +258,8 @@ class _Verifier:
             return
         if _has_unknown_type(op, op.variant):
             return
-        names = environment(op, self.target) | self.facts | self._facts_of_unit(op)
+        names = environment(op, self.target, Asked.by(definition, op.variant))
+        names |= self._facts_of(op.function)
         if not self._low_precision(op, definition):
             self._rules(op, definition, op.variant, names, only_types=only_types)
 
@@ -303,14 +321,20 @@ class _Verifier:
             self._report("PTO2013", f"'{op.name}' op {text}", op.span(self.source))
         return dtype is not None and not self.source.is_cpp
 
-    def _facts_of_unit(self, op: Operation) -> dict[str, Any]:
-        """The back end that a module names, and whether it is that of the micro level: a module of
-        one kind of core is for that one where it names none."""
-        unit = self.units.get(op.function) if op.function is not None else None
+    def _facts_of(self, function: Operation | None) -> dict[str, Any]:
+        """What is known of a module, and of the unit of a function: the back end that it names, and
+        whether it is that of the micro level: a module of one kind of core is for that one where it
+        names none."""
+        known = self._facts.get(function)
+        if known is not None:
+            return known
+        unit = self.units.get(function) if function is not None else None
         backend = unit.backend if unit is not None else None
         kind = unit.kernel_kind if unit is not None else None
         is_micro = backend == "vpto" or (backend is None and kind is not None)
-        return {"backend": backend, "micro_backend": is_micro}
+        known = {**self.facts, "backend": backend, "micro_backend": is_micro}
+        self._facts[function] = known
+        return known
 
     def _report(self, code: str, message: str, span: Span, **details: Any) -> None:
         self.found.append(finding(code, message, span, **details))
@@ -400,7 +424,8 @@ class _Verifier:
             return True
         if holds(rule.expr, names, absent=True):
             return True
-        self.found.append(self._violation(op, definition, rule, names))
+        said = environment(op, self.target) | self._facts_of(op.function)
+        self.found.append(self._violation(op, definition, rule, said))
         return False
 
     def _violation(
