@@ -25,12 +25,15 @@ ALLOCATIONS = 20_000
 def pytest_configure() -> None:
     """Every process of the tests, and every command that one starts, shares compiled modules, also
     where none may be in the tree: to rewrite and compile them anew is two thirds of the collection.
-    Commands can be interrupted, also where the suite itself cannot: a shell starts what is in the
+    So do they what Hypothesis keeps of characters and of the constants of modules, which take ten
+    seconds to find in a new tree. Commands can be interrupted, also where the suite itself cannot: a shell starts what is in the
     background with SIGINT ignored, and a process hands that on."""
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
+    user = getattr(os, "getuid", int)()
+    kept = Path(tempfile.gettempdir(), f"ptosim-hypothesis-{user}")
+    os.environ.setdefault("HYPOTHESIS_STORAGE_DIRECTORY", str(kept))
     if os.environ.pop("PYTHONDONTWRITEBYTECODE", None):
-        user = getattr(os, "getuid", int)()
         sys.pycache_prefix = str(Path(tempfile.gettempdir(), f"ptosim-pyc-{user}"))
         sys.dont_write_bytecode = False
         os.environ["PYTHONPYCACHEPREFIX"] = sys.pycache_prefix

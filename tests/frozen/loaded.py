@@ -17,8 +17,11 @@ OTHER, PROGRAM = "@basics/vadd", "@basics/softmax"
 _COUNT = """
 import contextlib, io, sys
 from ptosim.shell.main import console
-with contextlib.redirect_stdout(io.StringIO()), contextlib.suppress(SystemExit):
-    console()
+*commands, program = sys.argv[1:]
+for command in commands:
+    sys.argv[1:] = command, program
+    with contextlib.redirect_stdout(io.StringIO()), contextlib.suppress(SystemExit):
+        console()
 print(sum(name.partition(".")[0] == "ptosim" for name in sys.modules))
 """
 
@@ -27,13 +30,12 @@ def counts() -> dict[str, int]:
     """Modules that each command has loaded at its end, in a process of its own; the tables of the
     instruction set are kept from another program's run, as they are on a machine in use."""
     with tempfile.TemporaryDirectory() as cache:
-        for command in COMMANDS:
-            _count(command, OTHER, cache)
-        return {command: _count(command, PROGRAM, cache) for command in COMMANDS}
+        _count([*COMMANDS, OTHER], cache)
+        return {command: _count([command, PROGRAM], cache) for command in COMMANDS}
 
 
-def _count(command: str, program: str, cache: str) -> int:
-    words = [sys.executable, "-c", _COUNT, command, program]
+def _count(given: list[str], cache: str) -> int:
+    words = [sys.executable, "-c", _COUNT, *given]
     environment = {**os.environ, "PTOSIM_CACHE_DIR": cache}
     done = subprocess.run(words, capture_output=True, text=True, check=True, env=environment)
     return int(done.stdout)

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import functools
 import io
+import itertools
 import json
 import random
 import re
@@ -76,7 +77,9 @@ _LONG = {"gemm_mxfp8_grid"}
 
 @pytest.mark.slow
 def test_most_programs_have_the_form() -> None:
-    assert sum(_both(path) is not None for path in (*_SHIPPED, *_OWN, *_READ)) >= _FEWEST
+    """They are counted until there are enough: all are tried one by one below, in the deep tier."""
+    printed = (path for path in (*_SHIPPED, *_OWN, *_READ) if _both(path) is not None)
+    assert sum(1 for _ in itertools.islice(printed, _FEWEST)) == _FEWEST
 
 
 @pytest.mark.sampled(3, 16)

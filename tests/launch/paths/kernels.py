@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from ptosim.ground.diagnostics.model import Diagnostic
+from ptosim.ground.source import Source
+from ptosim.tools.api import check_source
+
 TILE = (
     "!pto.tile_buf<loc=vec, dtype=f32, rows=16, cols=64, v_row=16, v_col=64, blayout=row_major, "
     "slayout=none_box, fractal=512, pad=0>"
@@ -33,6 +37,12 @@ def kernel(body: str, args: str = "%n: index") -> str:
   }}
 }}
 """
+
+
+def followed(text: str, **args: int) -> list[Diagnostic]:
+    """What following a kernel with its numbers brings out; no other path, and no edit that mends
+    it, is looked for."""
+    return check_source(Source("k.pto", text), sync="manual", args=args, cures=False).findings
 
 
 def inside(condition: str, body: str) -> str:

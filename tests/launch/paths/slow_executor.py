@@ -59,7 +59,7 @@ class _Machine:
         self.lines = self.names = 0
         self.knows: dict[str, set[int]] = {pipe: set() for pipe in PIPES}
         self.flags: dict[tuple[str, ...], list[set[int]]] = {}
-        self.tiles: dict[str, list[tuple[int, str, bool]]] = {}
+        self.tiles: dict[str, tuple[set[int], set[int]]] = {}  # which wrote, which read
 
     # -- lines -------------------------------------------------------------------------------------
 
@@ -133,7 +133,7 @@ class _Machine:
             case "pto.load_scalar":
                 self.env[target] = self.values[f"{words[1][1:]}[{self.env[words[2]]}]"]
             case "pto.alloc_tile":
-                self.tiles[target] = []
+                self.tiles[target] = (set(), set())
             case word if word.startswith("arith."):
                 self.env[target] = _OPS[word[6:]](self.env[words[1]], self.env[words[2]])
             case "":
@@ -162,13 +162,14 @@ class _Machine:
     def access(self, tile: str, pipe: str, *, is_write: bool) -> None:
         """An operation of a pipe: all before it on other pipes that it meets have to be known."""
         self.names += 1
-        before = self.tiles[tile]
-        if any((is_write or wrote) and n not in self.knows[pipe] for n, _, wrote in before):
+        wrote, read = self.tiles[tile]
+        known = self.knows[pipe]
+        if not wrote <= known or (is_write and not read <= known):
             self.faults.add("race")
-        if not is_write and not any(wrote for _, _, wrote in before):
+        if not is_write and not wrote:
             self.faults.add("unset")
-        before.append((self.names, pipe, is_write))
-        self.knows[pipe].add(self.names)
+        (wrote if is_write else read).add(self.names)
+        known.add(self.names)
 
     def end(self) -> None:
         if any(self.flags.values()):

@@ -8,7 +8,7 @@ import random
 import pytest
 
 import ptosim
-from tests.launch.paths.kernels import RACE, TILE, kernel
+from tests.launch.paths.kernels import RACE, TILE, followed, kernel
 from tests.launch.paths.test_rounds import FENCE, faults
 
 CHECKED = 40
@@ -115,7 +115,7 @@ def agrees(seed: int) -> bool:
     (made,) = found.coverage
     if made["trips"] != "proven" or made["open"]:
         return False
-    each = [faults(ptosim.check(text, sync="manual", args={"n": n})) for n in range(CHECKED)]
+    each = [faults(followed(text, n=n)) for n in range(CHECKED)]
     assert faults(found) == set().union(*each), seed
     return True
 

@@ -9,7 +9,18 @@ from __future__ import annotations
 import pytest
 
 import ptosim
-from tests.launch.paths.kernels import LOAD, ORDERED, PART, RACE, STORE, TILE, VIEW, WORD, kernel
+from tests.launch.paths.kernels import (
+    LOAD,
+    ORDERED,
+    PART,
+    RACE,
+    STORE,
+    TILE,
+    VIEW,
+    WORD,
+    followed,
+    kernel,
+)
 
 FREE = "pto.set_flag[<PIPE_MTE3>, <PIPE_MTE2>, <EVENT_ID0>]"
 TAKEN = "pto.wait_flag[<PIPE_MTE3>, <PIPE_MTE2>, <EVENT_ID0>]"
@@ -94,9 +105,9 @@ def test_what_is_claimed_holds_for_each_number_of_rounds(number, sign):
     """A flag that is given twice, or never, from some round on or until then."""
     body = handed_over(f"{ORDERED}\n{at_round(number, 'pto.barrier <PIPE_V>', FENCE, sign)}")
     mutant = body.replace("pto.barrier <PIPE_V>", f"{FREE}\n{TAKEN}\n{TAKEN}", 1)
-    for text in (body, mutant):
-        found = checked(text)
-        every = {c for n in range(CHECKED) for c in faults(checked(text, args={"n": n}))}
+    for text in map(kernel, (body, mutant)):
+        found = ptosim.check(text, sync="manual")
+        every = set().union(*(faults(followed(text, n=n)) for n in range(CHECKED)))
         assert faults(found) == every
         assert found.coverage[0]["trips"] == "proven" or faults(found)
 
