@@ -6,6 +6,7 @@ of rows of patterns.
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Sequence
 from fractions import Fraction
 
@@ -66,10 +67,11 @@ def product(
     Scales are e8m0 codes for each row (column) and group of 32 along k; code 255 is NaN.
     """
     rows = [
-        _values(line, left, saturate, scales_a[i] if scales_a else None) for i, line in enumerate(a)
+        _Factors(_values(line, left, saturate, scales_a[i] if scales_a else None))
+        for i, line in enumerate(a)
     ]
     columns = [
-        _values(column, right, saturate, scales_b[j] if scales_b else None)
+        _Factors(_values(column, right, saturate, scales_b[j] if scales_b else None))
         for j, column in enumerate(zip(*b, strict=True))
     ]
     result = []
@@ -97,22 +99,28 @@ def _values(
     return [one.times(v, factors[t // 32]) for t, v in enumerate(values)]
 
 
-_UNIT = 1 << 600
+_UNIT = 1 << 300
 
 
-def _dot(x: list[one.Value], y: list[one.Value]) -> one.Value:
+class _Factors:
+    """A row or column, also in units of 2^-300 where all of it is finite: sums of integers are as
+    exact as those of fractions, and quicker."""
+
+    def __init__(self, values: list[one.Value]) -> None:
+        self.values = values
+        numbers = [one.finite(v) for v in values]
+        finite = [n.numerator * (_UNIT // n.denominator) for n in numbers if n is not None]
+        self.whole = finite if len(finite) == len(values) else None
+
+
+def _dot(x: _Factors, y: _Factors) -> one.Value:
     """The exact sum of products, from +0 on."""
-    if any(isinstance(v, str) and v != "-0" for v in (*x, *y)):
-        total: one.Value = Fraction(0)
-        for p, q in zip(x, y, strict=True):
-            total = one.plus(total, one.times(p, q))
-        return total
-    whole = 0  # in units of 2^-600: quicker than fractions, and as exact
-    for p, q in zip(x, y, strict=True):
-        if p != "-0" and q != "-0":
-            f, g = Fraction(p), Fraction(q)
-            whole += f.numerator * g.numerator * (_UNIT // (f.denominator * g.denominator))
-    return Fraction(whole, _UNIT)
+    if x.whole is not None and y.whole is not None:
+        return Fraction(sum(map(operator.mul, x.whole, y.whole)), _UNIT * _UNIT)
+    total: one.Value = Fraction(0)
+    for p, q in zip(x.values, y.values, strict=True):
+        total = one.plus(total, one.times(p, q))
+    return total
 
 
 def _final(total: one.Value, saturate: bool) -> one.Pattern:

@@ -136,9 +136,10 @@ def plus(a: Value, b: Value) -> Value:
     if x is None or y is None:
         infinite = [v for v, f in ((a, x), (b, y)) if f is None]
         return infinite[0] if len(set(infinite)) == 1 else "nan"
-    if x + y == 0:
+    total = x + y
+    if not total:
         return "-0" if a == "-0" and b == "-0" else Fraction(0)
-    return x + y
+    return total
 
 
 def times(a: Value, b: Value) -> Value:
@@ -149,9 +150,10 @@ def times(a: Value, b: Value) -> Value:
     x, y = finite(a), finite(b)
     if x is None or y is None:
         return "nan" if x == 0 or y == 0 else "-inf" if negative else "inf"
-    if x * y == 0:
+    whole = x * y
+    if not whole:
         return "-0" if negative else Fraction(0)
-    return x * y
+    return whole
 
 
 def over(a: Value, b: Value) -> Value:
@@ -171,10 +173,10 @@ def over(a: Value, b: Value) -> Value:
 
 def order(value: Value) -> tuple[Fraction, int]:
     """A key that sorts values, -0 below +0."""
-    if value in ("inf", "-inf"):
-        huge = power_of_two(2000)
-        return (huge if value == "inf" else -huge), 0
-    return (Fraction(0), -1) if value == "-0" else (Fraction(value), 0)  # type: ignore[arg-type]
+    if not isinstance(value, str):
+        return value, 0
+    huge = power_of_two(2000)
+    return {"inf": (huge, 0), "-inf": (-huge, 0), "-0": (Fraction(0), -1)}[value]
 
 
 def choose(a: Value, b: Value, *, larger: bool) -> Value:

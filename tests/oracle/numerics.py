@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from fractions import Fraction
-from functools import cache
+from functools import cache, lru_cache
 from typing import NamedTuple
 
 Value = Fraction | str
@@ -68,6 +68,7 @@ def _signed(negative: bool, magnitude: Fraction) -> Value:
     return -magnitude if negative else magnitude
 
 
+@lru_cache(maxsize=1 << 17)  # tests ask of the same codes again and again
 def decode(code: int, name: str) -> Value:
     """Value of a bit pattern, read field by field."""
     if name == "hif8":
@@ -224,9 +225,9 @@ def encode_exact(value: Value, name: str) -> int:
     if value == 0:
         return 0
     place = max(exponent_of(abs(value)), 1 - form.bias) - form.mantissa_bits
-    units = value / power_of_two(place)
-    assert units.denominator == 1, f"{value} is not a value of {name}"
-    return _pattern(_Steps(units.numerator, place), form, negative=value < 0)
+    units, rest = divmod(value.numerator << max(-place, 0), value.denominator << max(place, 0))
+    assert rest == 0, f"{value} is not a value of {name}"
+    return _pattern(_Steps(units, place), form, negative=units < 0)
 
 
 def _pattern(steps: _Steps, form: FloatFormat, *, negative: bool) -> int:

@@ -332,9 +332,9 @@ def narrow(value: Value, dst: str, letter: str | None, sat: str, choices: dict[s
     sign = 1 << (bits_of(dst) - 1) if is_negative(value) else 0
     if is_nan(value):
         return _nan(dst, sat, sign, choices)
-    if value in ("inf", "-inf"):
+    exact = lanes.finite(value)
+    if exact is None:
         return (_LARGEST if sat == "SAT" else _BEYOND)[dst] | sign
-    exact = Fraction(0) if value == "-0" else Fraction(value)  # type: ignore[arg-type]
     if dst == "hif8":
         at = _ladder_place(abs(exact), "A" if letter == "H" else letter)
         if at == len(_HIF8) - 1:
@@ -364,10 +364,11 @@ def nibble(pattern: int, form: str, letter: str, choices: dict[str, str]) -> int
     sign = 8 if is_negative(value) else 0
     if is_nan(value):
         return 0 if choices["fp4_nan"] == "zero" else 7 | sign
-    if value in ("inf", "-inf"):
+    exact = lanes.finite(value)
+    if exact is None:
         return 7 | sign
-    size = abs(Fraction(0) if value == "-0" else Fraction(value))  # type: ignore[arg-type]
-    table = [Fraction(decode(c, form)) for c in range(8)]  # type: ignore[arg-type]
+    size = abs(exact)
+    table = [lanes.finite(decode(c, form)) or Fraction(0) for c in range(8)]
     if size >= table[7]:
         return 7 | sign
     at = max(c for c in range(8) if table[c] <= size)
@@ -428,9 +429,9 @@ def _one(
         return 0
     low, high = _range(dst)
     full = (1 << bits_of(dst)) - 1
-    if value in ("inf", "-inf"):
+    exact = lanes.finite(value)
+    if exact is None:
         return 0 if sat == "NOSAT" else (high if value == "inf" else low) & full
-    exact = Fraction(0) if value == "-0" else Fraction(value)  # type: ignore[arg-type]
     return _into(round_to_int(exact, MODES[letter or "R"]), dst, sat or "SAT")
 
 
