@@ -57,19 +57,22 @@ def whole(src: str, mode: str) -> list[int | str]:
     ]
 
 
-def saturated(integers: list[int | str], dst: str) -> list[int]:
+@cache
+def saturated(src: str, mode: str, dst: str) -> list[int]:
     low, high = oracle.INT_RANGES[dst]
     special = {"inf": high, "-inf": low, "nan": 0, "-nan": 0, "-0": 0}
-    return [special[n] if isinstance(n, str) else min(max(n, low), high) for n in integers]
+    return [special[n] if isinstance(n, str) else min(max(n, low), high) for n in whole(src, mode)]
+
+
+@cache
+def low_bits(src: str, mode: str, dst: str) -> list[int]:
+    return [0 if isinstance(n, str) else oracle.low_bits(n, dst) for n in whole(src, mode)]
 
 
 def expected_off(target: str, src: str, dst: str, mode: str) -> list[int]:
-    integers = whole(src, mode)
     if (src, dst) in LOW_BITS_PAIRS:
-        return [oracle.low_bits(n, dst) for n in saturated(integers, "i32")]
-    if target == "a2a3":
-        return saturated(integers, dst)
-    return [0 if isinstance(n, str) else oracle.low_bits(n, dst) for n in integers]
+        return [oracle.low_bits(n, dst) for n in saturated(src, mode, "i32")]
+    return (saturated if target == "a2a3" else low_bits)(src, mode, dst)
 
 
 def assert_same(inputs: np.ndarray, got: np.ndarray, expected: np.ndarray) -> None:
@@ -87,7 +90,7 @@ def test_float_to_integer(target, src, dst):
         effective = "trunc" if mode in ("none", "odd") else mode
         on = converter(src, dst, rounding=mode, saturate=True, target=target)(inputs(src))
         assert on.dtype == dtype
-        assert_same(inputs(src), on, np.array(saturated(whole(src, effective), dst), dtype=dtype))
+        assert_same(inputs(src), on, np.array(saturated(src, effective, dst), dtype=dtype))
         off = converter(src, dst, rounding=mode, saturate=False, target=target)(inputs(src))
         wanted = np.array(expected_off(target, src, dst, effective), dtype=dtype)
         assert_same(inputs(src), off, wanted)
