@@ -104,7 +104,8 @@ class Perturbed:
     def __init__(
         self, machine: Machine, ops: frozenset[str], *, is_exact: bool = False, most: int = 256
     ) -> None:
-        """`most` elements of an operand are looked at, evenly spread; of an exact one all bytes."""
+        """`most` elements of an operand are looked at, evenly spread, 0: none, for who asks only what
+        is wrong; of an exact one all bytes."""
         self.most = most
         self.machine, self.ops, self.is_exact = machine, ops, is_exact
         self.chosen = parse("none")
@@ -207,7 +208,7 @@ class Perturbed:
             self._outside(name, memories, before, after, read, written, commit)
             if self._entries() != entries:
                 self.wrong.append(f"{name} pushes more than it reads")
-            if not binding.op.results:  # else it gives values
+            if self.most and not binding.op.results:  # else it gives values
                 units = {1: reads} if self.is_exact else self._by_units(binding, effects)
                 self._inside(name, units, memories, before, read, written, commit)
         finally:
