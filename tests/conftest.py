@@ -77,4 +77,12 @@ def pytest_collection() -> Iterator[None]:
     finally:
         gc.freeze()
         gc.set_threshold(ALLOCATIONS, 10, 10)
+        gc.callbacks.append(_kept)
         gc.enable()
+
+
+def _kept(phase: str, found: dict[str, int]) -> None:
+    """What outlives a whole collection (reports, tables that are kept) stays too: with twenty
+    thousand tests behind it each further one would take seconds."""
+    if phase == "stop" and found["generation"] == 2:
+        gc.freeze()
