@@ -22,14 +22,19 @@ from tests.filecheck.conftest import sections
 HERE = Path(__file__).parent
 KEPT = HERE.parent / "data" / "august.json"
 TARGETS = ("a2a3", "a5")
+Program = tuple[str, str, FrontOptions]
 
 
 def differences() -> dict[str, str]:
     """Return the errors that only one date has, by program and target."""
-    return {name: found for name, text, choice in _programs() if (found := _of(text, choice))}
+    return _told(list(_programs()))
 
 
-def _programs() -> Iterator[tuple[str, str, FrontOptions]]:
+def _told(programs: list[Program]) -> dict[str, str]:
+    return {name: found for name, text, choice in programs if (found := _of(text, choice))}
+
+
+def _programs() -> Iterator[Program]:
     for path in sorted(HERE.rglob("*.pto")):
         for number, (text, options) in enumerate(sections(path.read_text(encoding="utf-8")), 1):
             level = int(options["level"]) if "level" in options else None
@@ -55,8 +60,25 @@ def _errors(text: str, choice: FrontOptions, date: str) -> Counter[str]:
 
 
 @pytest.mark.slow
-def test_august_says_what_is_kept() -> None:
-    assert differences() == json.loads(KEPT.read_text(encoding="utf-8"))
+@pytest.mark.parametrize("turn", [0, pytest.param(1, marks=pytest.mark.deep)])
+def test_august_says_what_is_kept(turn: int) -> None:
+    """Each text on one of its targets, the next on the other; in the deep tier the others."""
+    numbers: dict[str, int] = {}
+    programs = []
+    for program in _programs():
+        text, _, target = program[0].rpartition("-")
+        number = numbers.setdefault(text, len(numbers))
+        if (number + TARGETS.index(target)) % 2 == turn:
+            programs.append(program)
+    assert len(programs) > 300
+    kept = json.loads(KEPT.read_text(encoding="utf-8"))
+    names = [name for name, _, _ in programs]
+    assert _told(programs) == {name: kept[name] for name in names if name in kept}
+
+
+def test_what_is_kept_is_of_texts_that_there_are() -> None:
+    kept = json.loads(KEPT.read_text(encoding="utf-8"))
+    assert kept.keys() <= {name for name, _, _ in _programs()}
 
 
 if __name__ == "__main__":
