@@ -15,6 +15,7 @@ from ptosim.ground.isa.rows import isa
 from ptosim.launch.sources import shipped_programs
 from ptosim.shell.main import main
 from ptosim.tools.lessons.course import lessons
+from ptosim.tools.site import build
 from ptosim.views import manual
 
 
@@ -116,6 +117,8 @@ def test_the_contents_have_each_group_once(site) -> None:
 def test_a_program_links_to_its_report(tmp_path, monkeypatch) -> None:
     from ptosim.shell import site_command
 
+    programs = [page for page in build.pages() if page.group == "Programs"]
+    monkeypatch.setattr(build, "pages", lambda: programs)
     one = next(each for each in shipped_programs() if each.name == "@basics/vadd")
     monkeypatch.setattr(site_command, "shipped_programs", lambda: [one])
     assert main(["site", str(tmp_path), "--reports", "-q"]) == 0
