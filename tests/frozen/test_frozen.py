@@ -46,6 +46,7 @@ def test_what_differs_is_said() -> None:
     ]
 
 
+@pytest.mark.slow
 def test_no_more_modules_are_loaded() -> None:
     most = loaded.read()
     assert {command for command, now in loaded.counts().items() if now > most[command]} == set()

@@ -347,7 +347,7 @@ def test_a_loop_of_too_many_rounds_that_need_numbers_is_told_at_once() -> None:
     [
         (_ONE, 3000, 40),
         (f"if (i == 2999) continue; {_ONE}", 3000, 60),
-        (f"T c; TASSIGN(c, part(i)); {_ONE}", 1500, 10_000),
+        pytest.param(f"T c; TASSIGN(c, part(i)); {_ONE}", 1500, 10_000, marks=pytest.mark.slow),
     ],
 )
 def test_a_long_loop_by_a_condition_is_a_loop(body: str, rounds: int, most: int) -> None:
@@ -429,6 +429,7 @@ def test_a_round_asks_anew_where_its_loop_ends(
     np.testing.assert_array_equal(result.outputs["y"], _X + rounds)
 
 
+@pytest.mark.slow
 def test_statements_that_make_much_are_a_loop_where_they_are_repeated() -> None:
     """Folds over other types of tiles or template arguments are followed element by element; the
     same line once more is a round of a loop from its third repetition on."""

@@ -190,6 +190,7 @@ def _by_what_it_holds(a: np.ndarray) -> np.ndarray:
     return (np.clip(np.rint(a / scale) + zero, 0, 255) - zero) * scale
 
 
+@pytest.mark.slow
 def test_an_lstm_whose_weights_are_codes(tmp_path):
     """All inputs are quantised at once, and the states of a step. onnxruntime 1.32 with one thread
     gives this to 1.5e-7; weights are [ways, inputs, gates]."""

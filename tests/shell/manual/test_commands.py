@@ -22,8 +22,10 @@ INSTALLATION = (
 )
 """What comes before a command: `.ci/run` does it, in an environment of its own."""
 TESTS = ".venv/bin/python -m pytest -n auto"
+LONG = ("report", "site", "tune")
+"""Pages with commands that take seconds."""
 SHOWN = [
-    pytest.param(transcript, id=f"{page}-{number}", marks=[pytest.mark.slow] * (page == "tune"))
+    pytest.param(transcript, id=f"{page}-{number}", marks=[pytest.mark.slow] * (page in LONG))
     for page, text in texts().items()
     for number, transcript in enumerate(transcripts(text))
 ]
