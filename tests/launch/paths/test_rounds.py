@@ -88,7 +88,7 @@ def test_rounds_that_repeat_are_any_number_of_rounds(name):
     assert (made["trips"], made["loops"], made["open"]) == ("proven", [], [])
 
 
-@pytest.mark.parametrize("number", [1, 4, 13, *(_slow(n) for n in range(1, 21))])
+@pytest.mark.parametrize("number", [n if n in (1, 4, 13) else _slow(n) for n in range(1, 21)])
 def test_a_fault_of_one_round_is_found(number):
     """In one round the store does not wait for the load."""
     body = at_round(number, f"{LOAD}\n{STORE}", ORDERED)
