@@ -323,18 +323,19 @@ def renamed(ops: Iterable[Operation], names: Mapping[str, str]) -> None:
         op.result_tokens = [(names.get(n, n), c, at) for n, c, at in op.result_tokens]
         args = [arg for region in op.regions for block in region.blocks for arg in block.args]
         own = args if op.name != "func.func" else ()  # there they are those of its head
-        for tok in _tokens((op.ins, op.outs, op.items, op.clauses, own)):
+        for tok in tokens((op.ins, op.outs, op.items, op.clauses, own)):
             if tok.type == "SSA":
                 base, mark, number = tok.value[1:].partition("#")
                 tok.value = f"%{names.get(base, base)}{mark}{number}"
 
 
-def _tokens(part: Any) -> Iterator[Tok]:
+def tokens(part: Any) -> Iterator[Tok]:
+    """Yield the tokens of a part of an operation, or of several, in order."""
     if isinstance(part, Tok):
         yield part
     elif isinstance(part, (list, tuple, Node)):
         for inner in part.parts if isinstance(part, Node) else part:
-            yield from _tokens(inner)
+            yield from tokens(inner)
 
 
 # -- the text --------------------------------------------------------------------------------------

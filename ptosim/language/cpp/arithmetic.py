@@ -74,15 +74,33 @@ class Arithmetic(State):
             return Num(type_, wrap(value.const, type_))
         if type_.kind == "bool":
             return self.compare("!=", value, Num(value.type, 0), node)
+        if _loses_bits(value.type, type_) and value.name not in self.small:
+            return self._narrowed(value, type_)
+        return Num(type_, None, self._as(value, type_))
+
+    def _as(self, value: Num, type_: Scalar) -> str:
+        """Return the name of a value of the run in another type that has what it holds."""
+        is_small = value.type == INT and type_.bits == 64
         if value.type.value == type_.value:
-            return Num(type_, None, value.name)
-        if {value.type.value, type_.value} == {"index", "i64"} and type_.bits == 64:
-            made = self.typed(value, type_.value)
+            name = value.name or ""
+        elif {value.type.value, type_.value} == {"index", "i64"} and type_.bits == 64:
+            name = self.typed(value, type_.value).name
         else:
-            made = self.converted(value.name or "", value.type.value, type_.value, value.type)
+            name = self.converted(value.name or "", value.type.value, type_.value, value.type).name
+        if is_small:
+            self.small.add(name)
         if value.name in self.places and type_.bits == 64:
-            self.places[made.name] = self.places[value.name]
-        return Num(type_, None, made.name)
+            self.places[name] = self.places[value.name or ""]
+        return name
+
+    small: set[str]
+    """Indices that signed numbers of 32 bits hold."""
+
+    def _narrowed(self, value: Num, type_: Scalar) -> Num:
+        """Return an integer modulo 2^32, as it is in a signed number of 32 bits."""
+        name, have = value.name or "", value.type.value
+        name = name if have == "i32" else self.converted(name, have, "i32", value.type).name
+        return Num(type_, None, self.converted(name, "i32", "index", type_).name)
 
     def punned(self, value: Num, type_: Scalar, node: Any) -> Num:
         """Return the bits of a number as another type: `*reinterpret_cast<int32_t *>(&f)`."""
@@ -385,6 +403,14 @@ class Arithmetic(State):
         type_ = a.type if a.type == b.type else self.common(a, b)
         a, b = self.cast(a, type_, node), self.cast(b, type_, node)
         return self.choose(self.compare("<" if word == "min" else ">", b, a, node), b, a, node)
+
+
+def _loses_bits(have: Any, want: Scalar) -> bool:
+    """Is an integer converted to a signed one of 32 bits that may not hold it? It is taken modulo
+    2^32, as C++20 says and compilers did before (C++20, 7.3.9 [conv.integral]), though sums that
+    do not fit have no meaning: an index has 64 bits."""
+    is_one = have.kind == "int" and want.kind == "int" and want.signed and want.bits == 32
+    return is_one and (have.bits == 64 or (have.bits == 32 and not have.signed))
 
 
 def _is_null(a: Num) -> bool:

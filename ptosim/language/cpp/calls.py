@@ -507,10 +507,11 @@ class Calls(Repeats):
         if word in _ONE or word in _KNOWN_MATH:
             enough(word, args, 2 if word.startswith("pow") else 1, node)
         if word in ("min", "max", "fmin", "fmax"):
-            return self._least_of(word[-3:], [self.ev(x) for x in args], node)
+            return self._least_of(word[-3:], [self.ev(x) for x in args], node, targs)
         if word == "clamp" and len(args) == 3:
             a, low, high = (self.ev(x) for x in args)
-            return self._least_of("min", [self._least_of("max", [a, low], node), high], node)
+            at_least = self._least_of("max", [a, low], node, targs)
+            return self._least_of("min", [at_least, high], node, targs)
         if word == "bit_cast" and targs and isinstance(targs[0], Scalar):
             return self.punned(self.num(self.ev(args[0]), node), targs[0], node)
         if word == "abs":
@@ -526,15 +527,18 @@ class Calls(Repeats):
             return new_group([self.ev(a) for a in args])
         return self.instruction(word, targs, args, node)
 
-    def _least_of(self, word: str, values: list[Any], node: Any) -> Num:
+    def _least_of(self, word: str, values: list[Any], node: Any, targs: list[Any]) -> Num:
+        """Return std::min or std::max, of numbers of the type that is named, if one is."""
         if len(values) == 1 and isinstance(values[0], list):
             values = values[0]
         if len(values) < 2:
             raise CppError(node, f"`{word}` takes two numbers")
         self.here(node)
-        found = self.num(values[0], node)
-        for value in values[1:]:
-            found = self.least(word, found, self.num(value, node), node)
+        found, *others = (self.num(value, node) for value in values)
+        if targs and isinstance(targs[0], Scalar):
+            found, *others = (self.cast(n, targs[0], node) for n in (found, *others))
+        for other in others:
+            found = self.least(word, found, other, node)
         return found
 
     def instruction(self, word: str, targs: list[Any], args: list[Any], node: Any) -> Any:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
+from ptosim.ground.ir.core import Operation
 from ptosim.ground.records import dataclass
-from ptosim.language.cpp.declared import field_of, identifiers, named, text
-from ptosim.language.cpp.kinds import Array, Cell, Num, Pointer, Scalar, Struct
+from ptosim.language.build import tokens
+from ptosim.language.cpp.declared import field_of, named, text
+from ptosim.language.cpp.kinds import INT, Cell, Num, Pointer, Scalar, wrap
+from ptosim.language.cpp.state import CppError
 from ptosim.language.cpp.statements import Statements
 
 
@@ -20,8 +23,12 @@ class Counted:
     first: Num
     end: Num
     step: Num
-    asked: Sequence[Cell] = ()
-    """What its end and step read: in C++ each round asks anew."""
+    head: tuple[Any, Any] | None = None
+    """Its condition and its update, of which each round asks the end and the step anew; None for
+    statements that are there again and again."""
+    meaning: Any = None
+    asked: Sequence[object] = ()
+    """What these two mean before the loop, and what meanings are compared by."""
 
     def rounds(self) -> int | None:
         """Return how often the body is executed, None if that is not known."""
@@ -56,36 +63,59 @@ class Heads(Statements):
             return None
         if not isinstance(cell.type, Scalar) or cell.type.kind != "int":
             return None
-        step = self._step(update, text(name))
-        if step is None:
-            return None
-        end_node = field_of(condition, "right")
+        mark, before = len(self.journal.entries), self.journal.count
+        made = len(self.make.ops)
         self.here(condition)
-        end = self.num(self.ev(end_node), end_node)
-        if isinstance(end.type, Pointer) or end.type.kind == "float":
+        end, step = self._bounded(condition, update, text(name))
+        has_effect = bool(self.journal.written(mark, before))  # then each round has it
+        if step is None or has_effect or isinstance(end.type, Pointer) or end.type.kind == "float":
+            self.journal.undo(mark)
             return None
-        asked = self._read_by(end_node, update)
-        return self._until(Counted(cell, cell.value, end, step, asked), op, condition)
+        found = Counted(cell, cell.value, end, step, (condition, update), Meaning())
+        found.asked = found.meaning.of((end, step), self.make.ops[made:])
+        return self._until(found, op, condition)
 
-    def _read_by(self, *nodes: Any) -> list[Cell]:
-        """Return the variables that expressions name, and those that are parts of them."""
-        found: dict[int, Cell] = {}
-        waiting = [self.scope.find(word) for node in nodes for word in sorted(identifiers(node))]
-        while waiting:
-            each = waiting.pop()
-            if isinstance(each, Cell) and id(each) not in found:
-                found[id(each)] = each
-                waiting.append(each.value)
-            elif isinstance(each, Struct):
-                waiting.extend(each.fields.values())
-            elif isinstance(each, Array):
-                waiting.extend(each.cells)
-        return list(found.values())
+    def _bounded(self, condition: Any, update: Any, word: str) -> tuple[Num, Num | None]:
+        """Return where a loop ends and its step, None for one that is no step."""
+        step = self._step(update, word)
+        if step is None:
+            return Num(INT, 0), None
+        node = field_of(condition, "right")
+        return self.num(self.ev(node), node), step
+
+    def asks_the_same(self, counted: Counted, stores: bool) -> bool:
+        """After its body, does a round find the end and the step that the first one found? What is
+        read from memory may be another number if the body stores one."""
+        if counted.head is None:
+            return True
+        condition, update = counted.head
+        mark, ops = len(self.journal.entries), self.make.ops
+        made, cached = len(ops), len(self.cache)
+        try:
+            asked = self._bounded(condition, update, text(field_of(condition, "left")))
+            read = ops[made:]
+            is_read = any(not op.name.startswith(_WITHOUT_MEMORY) for op in read)
+            return not (is_read and stores) and counted.meaning.of(asked, read) == counted.asked
+        except CppError:
+            return False
+        finally:
+            self.journal.undo(mark)
+            del ops[made:]
+            while len(self.cache) > cached:
+                self.cache.popitem()
 
     def _until(self, found: Counted, op: str, condition: Any) -> Counted | None:
-        """Return a loop with its end left out; None where the comparison does not fit its step."""
+        """Return a loop with its end left out; None where the comparison does not fit its step, or
+        its type."""
+        type_, meets = found.cell.type, self.common(found.first, found.end)
+        if found.end.is_known and wrap(found.end.const, type_) != found.end.const:
+            return None  # as `i < 300` of one byte
+        if found.first.is_known and wrap(found.first.const, meets) != found.first.const:
+            return None  # as `-1 < n` where n has no sign
         if op == "!=":
-            return found if found.step.is_known and found.step.const == 1 else None
+            is_plain = found.step.is_known and found.step.const == 1
+            runs_away = found.rounds() is not None and found.first.const > found.end.const
+            return found if is_plain and not runs_away else None
         if found.goes_down != (op[0] == ">") or (found.goes_down and not self._is_plain(found, op)):
             return None
         if op[1:] == "=":
@@ -121,3 +151,26 @@ class Heads(Statements):
         if op == "-=":
             return Num(step.type, -step.const) if step.is_known and step.const > 0 else None
         return step if not step.is_known or step.const > 0 else None
+
+
+_WITHOUT_MEMORY = ("arith.", "pto.get_block", "pto.get_subblock", "pto.ptrtoint", "pto.addptr")
+
+
+class Meaning:
+    """What numbers are, in terms of what was there before the operations that make them: two that
+    are computed alike mean the same."""
+
+    def __init__(self) -> None:
+        self._numbers: dict[object, str] = {}
+        self._names: dict[str, str] = {}
+
+    def of(self, asked: Iterable[Any], made: Sequence[Operation]) -> list[object]:
+        """Return what numbers are that operations make."""
+        names = self._names
+        for op in made:
+            words = tuple(names.get(t.value, t.value) for t in tokens((op.ins, op.outs, op.items)))
+            said = op.name, words, tuple(t.value for t in op.types), id(op) if op.regions else 0
+            number = self._numbers.setdefault(said, f"#{len(self._numbers)}")
+            results = (name for name, _, _ in op.result_tokens)
+            names.update((f"%{name}", f"{number}.{at}") for at, name in enumerate(results))
+        return [(n.type, n.const, names.get(n.name or "", n.name)) for n in asked]

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any, Literal
 
-from ptosim.ground.ir.core import Block, Region
+from ptosim.ground.ir.core import Block, Operation, Region, walk
 from ptosim.language.build import Typed
 from ptosim.language.cpp.declared import field_of, inner, name_node, text
 from ptosim.language.cpp.heads import Counted, Heads
@@ -279,7 +279,7 @@ class Loops(Heads):
             if not left.is_known or left.const or counted.cell.value is not counter:
                 return None
             written = [c for c in self.journal.written(entered, before) if c is not counted.cell]
-            if any(c is asked for c in written for asked in counted.asked):
+            if not self.asks_the_same(counted, stores=_stores(self.make.ops)):
                 return None
             every = {id(c): c for c in (*known, *written)}
             if len(every) > len(known) or (exact and len(written) < len(known)):
@@ -457,6 +457,14 @@ class Loops(Heads):
         op.regions = [*op.regions, Region([Block([], args, label)])]
         op.end = op.regions[-1].end = self.make.at
         return self.make.into(op.regions[-1].blocks[0].ops)
+
+
+_STORES = ("pto.store_scalar", "pto.tsetval", "pto.set_validshape")
+
+
+def _stores(ops: list[Operation]) -> bool:
+    """Is a number written to memory, or an extent of a tile changed?"""
+    return any(op.name in _STORES for op in walk(ops))
 
 
 def _too_many_rounds(node: Any) -> CppError:

@@ -63,8 +63,9 @@ class Sync(Operators):
         def make(name: str) -> None:
             self.make.op(f"pto.{word}", results=[name])
 
-        name = self.once((word,), make)
-        return Num(LONG, None, self.converted(name, "i64", "index", LONG).name)
+        name = self.converted(self.once((word,), make), "i64", "index", LONG).name
+        self.small.add(name)
+        return Num(LONG, None, name)
 
     # -- flags -------------------------------------------------------------------------------------
 
