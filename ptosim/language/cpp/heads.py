@@ -113,15 +113,23 @@ class Heads(Statements):
         if found.first.is_known and wrap(found.first.const, meets) != found.first.const:
             return None  # as `-1 < n` where n has no sign
         if op == "!=":
-            is_plain = found.step.is_known and found.step.const == 1
-            runs_away = found.rounds() is not None and found.first.const > found.end.const
-            return found if is_plain and not runs_away else None
+            return found if self._meets(found) else None
         if found.goes_down != (op[0] == ">") or (found.goes_down and not self._is_plain(found, op)):
             return None
         if op[1:] == "=":
             one = Num(found.end.type, 1)
             found.end = self.binary("-" if found.goes_down else "+", found.end, one, condition)
         return found
+
+    def _meets(self, found: Counted) -> bool:
+        """Does a counter meet the end that it must not be, or has it no meaning that it runs past
+        it? One without a sign, or of few bits, begins anew at zero."""
+        if not (found.step.is_known and found.step.const == 1):
+            return False
+        if found.first.is_known and found.end.is_known:
+            return found.first.const <= found.end.const
+        is_below = found.first.is_known and found.first.const == 0 and not found.cell.type.signed
+        return is_below or found.cell.type.value == "index"
 
     def _is_plain(self, counted: Counted, op: str) -> bool:
         """Does a counter that goes down end before it leaves the numbers of its type? What has no

@@ -138,6 +138,8 @@ class Loops(Heads):
 
     unrolling: dict[Any, bool]
     carried_before: dict[Any, Any]
+    long: set[Any]
+    """Loops that had more rounds than are written out when they were followed before."""
 
     # -- what is known before the run --------------------------------------------------------------
 
@@ -346,14 +348,15 @@ class Loops(Heads):
         if first.is_known and not first.const:
             return
         self.journal.undo(mark)  # it is asked again where the loop is written
-        is_long = False
-        if first.is_known:
+        is_long = self._loop_key(node) in self.long
+        if first.is_known and not is_long:
             try:
                 with self.apart() as ops, self.unchanged():
                     is_long = not self._rounds(node, condition, update, body, _MOST_AT_ONCE)
                 if not is_long:
                     self.make.ops.extend(ops)
                     return
+                self.long.add(self._loop_key(node))
             except NeedsConstant:
                 pass
             self.journal.undo(mark)

@@ -273,7 +273,7 @@ class _File:
         made.file = self
         made.pipe_ids, made.unrolling, made.carried_before, made.rounds = {}, {}, {}, []
         made.argument_values, made.values_of, made.places = {}, {}, {}
-        made.defaults, made.scalars, made.small = {}, None, set()
+        made.defaults, made.scalars, made.small, made.long = {}, None, set(), set()
         made.has_launched = made.cell(Num(BOOL, False), BOOL)
         made.prepare()
         return made

@@ -404,31 +404,6 @@ def test_heads_of_loops(head: str, target: str) -> None:
     assert any(op.name == "scf.for" for op in program.front.resolved.ops) == (head in HEADS)
 
 
-@pytest.mark.parametrize("start", ["0", "n - 5"])
-@pytest.mark.parametrize(
-    ("before", "loop", "rounds"),
-    [
-        ("int m = 0 + START;", "for (int i = 9; i > m; i--) { m++; s++; }", 5),
-        ("int m = 10 + START;", "for (int i = 0; i < m; i++) { m--; s++; }", 5),
-        ("int m = 1 + START;", "for (int i = 0; i < 10; i += m) { m++; s++; }", 4),
-        ("struct S { int m; }; S p; p.m = 10 + START;",
-         "for (int i = 0; i < p.m; i++) { p.m--; s++; }", 5),
-        ("int q[2]; q[0] = 3; q[1] = 10 + START;",
-         "for (int i = 0; i < q[1]; i++) { q[1] -= 1; s++; }", 5),
-        ("int m = 10 + START; int &r = m;", "for (int i = 0; i < m; i++) { r--; s++; }", 5),
-        ("int m = 4 + START;", "for (int i = 0; i < m; i++) { int k = m; k++; s++; }", 4),
-    ],
-)  # fmt: skip
-def test_a_round_asks_anew_where_its_loop_ends(
-    before: str, loop: str, rounds: int, start: str
-) -> None:
-    """What a body changes of the end or the step of its loop counts from the next round on."""
-    text = f"int s = 0; {before.replace('START', start)} {loop} TADDS(b, a, (float)s);"
-    program = ptosim.load(_kernel(text), target="a5", filename="k.cpp")
-    result = program.run({"y": np.zeros_like(_X), "x": _X, "n": 5})
-    np.testing.assert_array_equal(result.outputs["y"], _X + rounds)
-
-
 @pytest.mark.slow
 def test_statements_that_make_much_are_a_loop_where_they_are_repeated() -> None:
     """Folds over other types of tiles or template arguments are followed element by element; the
