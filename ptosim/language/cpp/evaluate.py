@@ -41,7 +41,7 @@ from ptosim.language.cpp.kinds import (
     Viewed,
     number,
 )
-from ptosim.language.cpp.names import Names, is_type, unknown
+from ptosim.language.cpp.names import is_type, unknown
 from ptosim.language.cpp.state import (
     DEEPEST,
     MOST_VALUES,
@@ -52,6 +52,7 @@ from ptosim.language.cpp.state import (
     refused,
 )
 from ptosim.language.cpp.templates import fold, pack_in
+from ptosim.language.cpp.types_of import TypesOf
 
 _NUMBER = re.compile(
     r"(?P<digits>0[xX][\da-fA-F']+|0[bB][01']+|[\d'.]+(?:[eE][+-]?\d+)?)(?P<suffix>\w*)$"
@@ -64,7 +65,7 @@ _MOST_CHOSEN = 64
 _EXTENTS = {"RowMaskInternal": 0, "ColMaskInternal": 1}
 
 
-class Expressions(Names):
+class Expressions(TypesOf):
     """Evaluation of expressions."""
 
     def ev(self, node: Any) -> Any:
@@ -280,13 +281,15 @@ class Expressions(Names):
         condition = self.truth(self.ev(field_of(node, "condition")), node)
         yes, no = field_of(node, "consequence"), field_of(node, "alternative")
         if condition.is_known:
-            return self.lv(yes if condition.const else no)
+            return self._meant(*((yes, no) if condition.const else (no, yes)), node)
         both = self.apart_of(lambda: (self.ev(yes), self.ev(no)))
         self.here(node)
         if both is None:
             made = self.cell(None)
-            ways = [lambda n=n: made.set(self.num(self.ev(n), n)) for n in (yes, no)]
-            self.branch(condition, *ways)
+            type_ = self.scalar_of(node)
+            self.branch(
+                condition, *(lambda n=n: made.set(self._in_type(n, type_)) for n in (yes, no))
+            )
             return made.value
         a, b = both
         if isinstance(a, Tile) and isinstance(b, Tile):
@@ -296,6 +299,22 @@ class Expressions(Names):
         if not isinstance(a, (Num, Member)) or not isinstance(b, (Num, Member)):
             raise NeedsConstant(node, "which object is meant depends on values of the run")
         return self.choose(condition, self.num(a, node), self.num(b, node), node)
+
+    def _meant(self, meant: Any, other: Any, node: Any) -> Any:
+        """Return what a condition chooses before the run: a number in the type in which it meets
+        the other one."""
+        found = self.lv(meant)
+        value = self.taken(found, meant) if isinstance(found, Cell) else found
+        if not isinstance(value, Num) or not isinstance(value.type, Scalar):
+            return found
+        type_ = self.scalar_of(other)
+        if type_ is None or type_ == value.type:
+            return found
+        return self.cast(value, self.common(value, Num(type_, 0)), node)
+
+    def _in_type(self, node: Any, type_: Scalar | None) -> Num:
+        value = self.num(self.ev(node), node)
+        return value if type_ is None else self.cast(value, type_, node)
 
     def chosen_tile(self, condition: Num, a: Tile, b: Tile, node: Any) -> Tile:
         """Return one of two tiles, as a tile at the address that is selected."""

@@ -38,6 +38,7 @@ from ptosim.language.cpp.forms import row_of
 from ptosim.language.cpp.instructions import Instructions, Launched
 from ptosim.language.cpp.kinds import BOOL, Cell, Num, StructType
 from ptosim.language.cpp.names import MASK
+from ptosim.language.cpp.parentheses import without_casts
 from ptosim.language.cpp.preprocess import Expanded, asks_core, expand
 from ptosim.language.cpp.state import REFUSED, CppError, Scope
 from ptosim.language.cpp.sync import PEER
@@ -222,7 +223,7 @@ def _parsed(
         try:
             with uncollected():
                 expanded = expand(source, arch, core, defines)
-                tree = parsed(_METHOD.sub(_masked, expanded.text))
+                tree = parsed(without_casts(_METHOD.sub(_masked, expanded.text)))
                 made = _Parsed(expanded, tree, named(tree))
         except CppError as problem:
             made = problem.with_traceback(None)  # which has all words that were expanded

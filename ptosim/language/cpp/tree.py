@@ -13,6 +13,7 @@ from functools import cache
 from itertools import accumulate
 from typing import Any
 
+from ptosim.language.cpp.kinds import SCALARS
 from ptosim.language.cpp.state import needs_extra
 
 
@@ -162,11 +163,22 @@ def parsed(text: str, shift: int = 0) -> Part:
 
 
 def _whole(words: bytes, shift: int = 0, ranges: Sequence[Any] = ()) -> Part:
-    """Parse a text, or these ranges of it."""
+    """Parse a text, or these ranges of it. Its parts have the words of the text as it is."""
     reader = parser()
     if ranges:
         reader.included_ranges = list(ranges)
-    return Part(reader.parse(words).root_node, _Text(words), shift)
+    return Part(reader.parse(_PRODUCT.sub(_divided, words)).root_node, _Text(words), shift)
+
+
+_PRODUCT = re.compile(rb"(\(\s*)([A-Za-z_][\w:]*)(\s*)\*(?=\s*\()")
+
+
+def _divided(found: re.Match[bytes]) -> bytes:
+    """`(a * (b * c)) + d`, which the grammar takes for `+d` as the type of a function that returns
+    a pointer to `a`: as a division, which is no type, it is what it is meant to be."""
+    opened, word, space = found.groups()
+    is_type = word.decode() in SCALARS
+    return found[0] if is_type else opened + word + space + b"/"
 
 
 # -- calls that are written out --------------------------------------------------------------------

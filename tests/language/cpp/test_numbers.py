@@ -63,6 +63,78 @@ def test_the_number_of_a_block_needs_no_conversion() -> None:
     assert len(casts) == 3  # of the block, of n, and to memory
 
 
+_FUNCTIONS = """
+AICORE inline int less(int &a) { return --a; }
+AICORE inline int twice(int a) { return a * 2; }
+AICORE inline int first(int *a) { return a[0]; }
+"""
+
+
+@pytest.mark.parametrize("start", ["0", "n - 5"])
+@pytest.mark.parametrize(
+    ("expression", "expected"),
+    [
+        ("(a < 1 ? -1 : u) < 1", 0),  # -1 without a sign
+        ("(a < 1 ? -1 : 2) < 1", 1),
+        ("(a < 1 ? 1 : 0.5f) / 2 * 4", 2),  # a float, whichever is meant
+        ("(a > 0 ? 0.5f : 1) / 2 * 4", 2),
+        ("(a < 1 ? -1 : twice(a)) < 1", 1),
+        ("(a < 1 ? -1 : (uint32_t)a * 2) < 1", 0),
+        ("(a < 1 ? -1 : static_cast<uint64_t>(a)) < 1", 0),
+        ("(a < 1 ? s : q[1]) / 2", 3),
+        ("(a < 1 ? -1 : sum(3)) < 1", 1),
+        ("(a < 1 ? (uint8_t)200 : (uint8_t)a) * 2", 400),
+    ],
+)
+def test_both_ways_of_a_choice_decide_its_type(expression: str, expected: int, start: str) -> None:
+    """Of numbers of two types the result has the one in which they meet, also where it is known
+    which one is meant; the other one is not evaluated."""
+    before = _FUNCTIONS + "constexpr int sum(int a) { return a <= 0 ? 0 : sum(a - 1) + a; }"
+    body = f"uint32_t u = 3; int16_t s = 7; int q[2] = {{1, 2}}; int a = {start};"
+    assert results(f"{body} out[0] = (int)({expression});", 5, before=before)[0] == expected
+
+
+_IN_PARENTHESES = {
+    "(n * (n + 1)) + 4": 34,
+    "(n*(n + 1))-4*n": 10,
+    "(n * (int)(n)) * n": 125,
+    "(n * (n + 1)) & 15": 14,
+    "0 + (W::n * (n)) - 1": 14,
+    "(w.n * (n)) - 1": 9,
+    "(n / (n - 3)) - 1": 1,
+    "9 - (n) + n * 2": 14,
+    "(n) - 6/3": 3,
+    "(n) & 3 * 2 + 1": 5,
+    "(n) && (n) * 0": 0,
+    "(int)(n) - n % 2 * 3": 2,
+    "(int8_t)(n) + (int8_t)(n) * 2": 15,
+    "(float)(n) - 2 * n > 0 ? 7 : 9": 9,
+    "(out[3]) + n * 2": 20,
+    "(w.n) + n * 2": 12,
+    "(twice(n)) - n*3": -5,
+    "(std::min(n, 3)) + n*2": 13,
+    "((n) + (n)) * (n) - (n) * (n)": 25,
+    "n > (n) - 1*2": 1,
+    "SUM(n, n)": 15,
+    "(size_t)(n) * 2 - 1": 9,
+    "(uint32_t) -1 > 5 ? 1 : 0": 1,
+    "(W) -n * 2": -10,
+    "twice(n) + n * 2": 20,
+    "sizeof(n) * 2": 8,
+}
+
+
+@pytest.mark.parametrize("expression", _IN_PARENTHESES)
+def test_a_value_in_parentheses_is_no_type(expression: str) -> None:
+    """Of `(a * (b)) + c` and `(a) + b * c` the words up to the sign could be a type. What is
+    expected is what C++ says: signs with a value on their left are those of sums."""
+    before = "#define SUM(a, b) (a) + (b) * 2\n" + _FUNCTIONS
+    before += "struct V { int n = 2; }; struct W { static constexpr int n = 3; };"
+    inside = "using W = int;" if expression.startswith("(W)") else ""
+    body = f"V w; {inside} out[0] = {expression};"
+    assert results(body, 5, before=before)[0] == _IN_PARENTHESES[expression]
+
+
 @pytest.mark.parametrize(
     ("expression", "expected"),
     [
@@ -75,13 +147,6 @@ def test_the_number_of_a_block_needs_no_conversion() -> None:
 )
 def test_the_least_is_of_the_type_that_is_named(expression: str, expected: int) -> None:
     assert results(f"uint32_t u = n; out[0] = {expression};", 5)[0] == expected
-
-
-_FUNCTIONS = """
-AICORE inline int less(int &a) { return --a; }
-AICORE inline int twice(int a) { return a * 2; }
-AICORE inline int first(int *a) { return a[0]; }
-"""
 
 
 @pytest.mark.parametrize("start", ["0", "n - 5"])
