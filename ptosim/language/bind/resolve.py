@@ -28,8 +28,7 @@ from ptosim.language.bind.names import compatible, named_results, type_differenc
 from ptosim.language.bind.structured import WITHOUT_OPERAND_LISTS, Structured
 from ptosim.language.bind.units import declare, entries_of, symbol_of
 from ptosim.language.bind.unknown import unknown_operation
-from ptosim.language.bind.words import OfWords
-from ptosim.language.bind.written import Listed, Written, collect, take_meaning
+from ptosim.language.bind.written import Listed, OfWords, Written, collect, take_meaning
 from ptosim.language.syntax.parser import parse_type
 from ptosim.language.verify.rule_views import attribute, condition_holds
 

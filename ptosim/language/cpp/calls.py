@@ -448,6 +448,8 @@ class Calls(Repeats):
         type_ = self.declared_type(field_of(param, "type"), declarator)
         if is_reference and isinstance(value, Cell) and not is_const:
             return value
+        if is_reference and not is_const and isinstance(value, Num) and _is_left(declarator):
+            self.no_number(value, declarator)
         found = self.taken(value, node)
         if isinstance(found, Array) and is_reference:
             return self.cell(found)
@@ -550,3 +552,8 @@ def _is_known(value: Any) -> bool:
     if isinstance(value, Cell):
         value = value.value
     return isinstance(value, Member) or (isinstance(value, Num) and value.is_known)
+
+
+def _is_left(declarator: Any) -> bool:
+    """Is it a reference to a variable, not one that takes any value?"""
+    return not text(declarator).startswith("&&")

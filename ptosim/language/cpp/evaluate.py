@@ -300,6 +300,20 @@ class Expressions(TypesOf):
             raise NeedsConstant(node, "which object is meant depends on values of the run")
         return self.choose(condition, self.num(a, node), self.num(b, node), node)
 
+    def variable(self, node: Any) -> Any:
+        """Return the place that an expression names, which is changed."""
+        found = self.lv(node)
+        return self.no_number(found, node)
+
+    def no_number(self, found: Any, node: Any) -> Any:
+        """Return what is changed; a number in its place was chosen by a value of the run."""
+        if isinstance(found, Num) and not isinstance(found.type, Pointer):
+            raise NeedsConstant(
+                node, f"which variable `{text(node)[:30]}` is depends on values of the run",
+                "write a branch for each",
+            )  # fmt: skip
+        return found
+
     def _meant(self, meant: Any, other: Any, node: Any) -> Any:
         """Return what a condition chooses before the run: a number in the type in which it meets
         the other one."""

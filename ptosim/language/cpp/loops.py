@@ -24,12 +24,11 @@ from ptosim.language.cpp.kinds import (
 )
 from ptosim.language.cpp.state import CppError, NeedsConstant, refused
 from ptosim.language.cpp.statements import Round
+from ptosim.language.cpp.types_of import CHANGES
 
 MOST_ROUNDS = 100_000
 _MOST_AT_ONCE = 1_024
 """Rounds of a loop by a condition that are written one after the other; with more it is a loop."""
-_CHANGES = re.compile(rb"\+\+|--|[^=!<>]=[^=]|\w\(")
-"""What may change a variable."""
 _LEAVES = re.compile(rb"\b(break|return|goto)\b")
 
 
@@ -392,7 +391,7 @@ class Loops(Heads):
 
     def _asked(self, node: Any, condition: Any, left: Num) -> Num:
         """Does the loop go on? Once it is left its condition is not asked: it may change things."""
-        if left.is_known or condition is None or not _CHANGES.search(condition.text):
+        if left.is_known or condition is None or not CHANGES.search(condition.text):
             return self.both("&&", self._go(node, condition), self.negated(left))
         go = self.cell(Num(BOOL, False), BOOL)
         self.branch(self.negated(left), lambda: go.set(self._go(node, condition)), None)

@@ -36,6 +36,7 @@ from ptosim.language.cpp.kinds import (
 from ptosim.language.cpp.state import CppError, refused
 from ptosim.language.cpp.structs import Structs, in_scope
 from ptosim.language.cpp.templates import param_name
+from ptosim.language.cpp.types_of import CHANGES
 
 _ARRAY_REFERENCE = re.compile(r"\w+\s*\(\s*&\s*(\w+)\s*\)\s*\[[^\]]*\]")
 """`int (&r)[3] = a`, which the grammar takes for an assignment."""
@@ -151,20 +152,17 @@ class Operators(Structs):
         self.here(node)
         if op in ("!", "not"):
             return self.negated(self.truth(value, node))
+        is_short = isinstance(value.type, Scalar) and value.type.kind != "float"
+        if is_short and value.type.bits < 32:
+            value = self.cast(value, INT, node)
         if op == "-":
-            promoted = (
-                self.cast(value, INT, node)
-                if value.type.bits < 32 and value.type.kind != "float"
-                else value
-            )
-            return self.negative(promoted, node)
+            return self.negative(value, node)
         if op == "~":
-            value = self.cast(value, INT, node) if value.type.bits < 32 else value
             return self.binary("^", value, Num(value.type, wrap(-1, value.type)), node)
         return value
 
     def _e_update_expression(self, node: Any) -> Any:
-        target = self.lv(field_of(node, "argument"))
+        target = self.variable(field_of(node, "argument"))
         before, is_prefix = self.taken(target, node), node.children[0].type in ("++", "--")
         op = text(field_of(node, "operator"))
         if self._has(before, op, 0 if is_prefix else 1):
@@ -196,8 +194,12 @@ class Operators(Structs):
         if op == "=" and (word := _ARRAY_REFERENCE.fullmatch(text(left))) is not None:
             made = self.scope.names[word[1]] = self.cell(self.ev(field_of(node, "right")))
             return made
-        target = self.lv(left)
-        value = self.ev(field_of(node, "right"))
+        right = field_of(node, "right")
+        # The right side is done first (C++17), which shows where one of them changes something.
+        is_later = left.type != "identifier" and CHANGES.search(node.text) is not None
+        value = self.ev(right) if is_later else None
+        target = self.variable(left)
+        value = value if is_later else self.ev(right)
         owner = target.value if isinstance(target, Cell) else target
         if self._has(owner, op, 1):
             return self.operated(op, owner, [value], node)

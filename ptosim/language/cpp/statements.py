@@ -24,10 +24,12 @@ from ptosim.language.cpp.declared import (
 )
 from ptosim.language.cpp.kinds import (
     BOOL,
+    INT,
     SCALARS,
     UNKNOWN,
     Array,
     Cell,
+    Chosen,
     Member,
     Named,
     Num,
@@ -445,7 +447,7 @@ class Statements(Objects):
         elif value is None:
             made = self._made_with(type_, [], node, word)
         elif is_reference:
-            made = self.lv(value)
+            made = self._referred(type_, value, is_const=has_word(node, "const"))
         elif value.type == "argument_list":
             made = self._made_with(type_, [self.ev(a) for a in named(value)], node, word)
         else:
@@ -456,6 +458,22 @@ class Statements(Objects):
         is_plain = isinstance(type_, (Scalar, Pointer)) and not isinstance(made, Array)
         held = type_ if is_plain else self._held(made)
         self.scope.names[word] = self.cell(made, held)
+
+    def _referred(self, type_: Any, value: Any, *, is_const: bool) -> Any:
+        """Return what a reference is bound to: a number of its own where it has another type."""
+        made = self.lv(value)
+        if isinstance(made, Chosen):
+            if not is_const:
+                self.no_number(Num(INT, None), value)
+            return self.taken(made, value)
+        if value.type == "conditional_expression" and not is_const:
+            self.no_number(made, value)
+        if not isinstance(made, Cell):
+            return made
+        is_number = isinstance(type_, Scalar) and isinstance(made.value, Num)
+        return self.cast(made.value, type_, value) if is_number and made.type != type_ else made
+
+    no_number: Any
 
     def _held(self, made: Any) -> Any:
         return made.type if isinstance(made, Num) else None

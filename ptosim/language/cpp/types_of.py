@@ -13,6 +13,8 @@ from ptosim.language.cpp.names import Names
 from ptosim.language.cpp.state import CppError
 
 _COMPARISONS = frozenset(("==", "!=", "<", "<=", ">", ">=", "&&", "||", "and", "or"))
+CHANGES = re.compile(rb"\+\+|--|[^=!<>]=[^=]|\w\(")
+"""What may change a variable."""
 _DOES = re.compile(rb"\+\+|--|[^=!<>]=[^=]|\(")
 """What may do more than to name something."""
 

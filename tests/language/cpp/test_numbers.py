@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 import ptosim
+from ptosim.ground.diagnostics.model import ProgramError
 
 _LIBRARY = "#include <pto/pto-inst.hpp>\nusing namespace pto;\n"
 _BITS = {
@@ -206,3 +207,35 @@ def test_a_loop_whose_end_stays_counts(end: str) -> None:
     assert [op.name for op in program.front.resolved.ops if op.name.startswith("scf.")] == [
         "scf.for", "scf.yield",
     ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("body", "expected"),
+    [
+        ("int t[3] = {}; int i = 0; t[i] = i = 2; out[0] = t[0]; out[1] = t[2];", [0, 2]),
+        ("int t[3] = {}; int i = 0; t[i++] = i; out[0] = t[0]; out[1] = t[1];", [0, 0]),
+        ("int t[3] = {}; int i = 0; t[i] += i = 2; out[0] = t[0]; out[1] = t[2];", [0, 2]),
+        ("const long &r = n; n = 77; out[0] = r; const int &q = n; n = 8; out[1] = q;", [5, 8]),
+        ("auto a = +(uint8_t)n; a += 255; out[0] = a; out[1] = -(uint8_t)n;", [260, -5]),
+    ],
+)
+def test_what_is_done_first_and_what_is_a_copy(body: str, expected: list[int]) -> None:
+    """The right side of an assignment before the left one ([expr.ass]); a reference to a number of
+    another type is to a number of its own ([dcl.init.ref]); signs promote ([expr.unary.op])."""
+    assert results(body, 5)[:2] == expected
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "int x = n, y = 1; (n > 2 ? x : y) = 9; out[0] = x;",
+        "int x = n, y = 1; (n > 2 ? x : y)++; out[0] = x;",
+        "int x = n, y = 1; int &r = n > 2 ? x : y; r += 5; out[0] = x;",
+        "int x = n, y = 1; add(n > 2 ? x : y); out[0] = x;",
+        "int t[4] = {1, 2, 3, 4}; int &r = t[n & 3]; r = 50; out[0] = t[0];",
+    ],
+)
+def test_a_variable_that_the_run_chooses_is_refused(body: str) -> None:
+    """What is written to it must not be lost."""
+    with pytest.raises(ProgramError, match="is depends on values of the run"):
+        results(body, 5, before="AICORE inline void add(int &a) { a += 10; }")
