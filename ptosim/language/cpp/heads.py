@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from ptosim.ground.ir.core import Operation
+from ptosim.ground.ir.core import Operation, walk
+from ptosim.ground.isa.rows import isa
 from ptosim.ground.records import dataclass
 from ptosim.language.build import tokens
 from ptosim.language.cpp.declared import field_of, named, text
@@ -94,7 +95,7 @@ class Heads(Statements):
         try:
             asked = self._bounded(condition, update, text(field_of(condition, "left")))
             read = ops[made:]
-            is_read = any(not op.name.startswith(_WITHOUT_MEMORY) for op in read)
+            is_read = any(has_trait(op, "reads_memory") for op in walk(read))
             return not (is_read and stores) and counted.meaning.of(asked, read) == counted.asked
         except CppError:
             return False
@@ -161,7 +162,10 @@ class Heads(Statements):
         return step if not step.is_known or step.const > 0 else None
 
 
-_WITHOUT_MEMORY = ("arith.", "pto.get_block", "pto.get_subblock", "pto.ptrtoint", "pto.addptr")
+def has_trait(op: Operation, *traits: str) -> bool:
+    """Has the row of an operation, which is not bound yet, one of these traits?"""
+    row = isa().get(op.name)
+    return row is not None and not row.traits.isdisjoint(traits)
 
 
 class Meaning:

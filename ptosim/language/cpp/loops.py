@@ -11,7 +11,7 @@ from typing import Any, Literal
 from ptosim.ground.ir.core import Block, Operation, Region, walk
 from ptosim.language.build import Typed
 from ptosim.language.cpp.declared import field_of, inner, name_node, text
-from ptosim.language.cpp.heads import Counted, Heads
+from ptosim.language.cpp.heads import Counted, Heads, has_trait
 from ptosim.language.cpp.kinds import (
     BOOL,
     UNKNOWN,
@@ -461,12 +461,9 @@ class Loops(Heads):
         return self.make.into(op.regions[-1].blocks[0].ops)
 
 
-_STORES = ("pto.store_scalar", "pto.tsetval", "pto.set_validshape")
-
-
 def _stores(ops: list[Operation]) -> bool:
     """Is a number written to memory, or an extent of a tile changed?"""
-    return any(op.name in _STORES for op in walk(ops))
+    return any(has_trait(op, "writes_memory", "sets_valid") for op in walk(ops))
 
 
 def _too_many_rounds(node: Any) -> CppError:
