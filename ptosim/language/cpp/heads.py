@@ -125,10 +125,13 @@ class Heads(Statements):
     def _meets(self, found: Counted) -> bool:
         """Does a counter meet the end that it must not be, or has it no meaning that it runs past
         it? One without a sign, or of few bits, begins anew at zero."""
-        if not (found.step.is_known and found.step.const == 1):
+        if not (found.step.is_known and found.step.const > 0):
             return False
         if found.first.is_known and found.end.is_known:
-            return found.first.const <= found.end.const
+            way = found.end.const - found.first.const
+            return way >= 0 and way % found.step.const == 0
+        if found.step.const > 1:
+            return False
         is_below = found.first.is_known and found.first.const == 0 and not found.cell.type.signed
         return is_below or found.cell.type.value == "index"
 

@@ -179,6 +179,8 @@ def test_the_least_is_of_the_type_that_is_named(expression: str, expected: int) 
         # A counter that runs past its end begins anew.
         ("int m = 0 + START;", "for (uint8_t i = 1; i != m; i++) { s++; }", 255),
         ("uint16_t m = 3 + START;", "for (uint16_t i = 0; i != m; i++) { s++; }", 3),
+        ("int m = 0 + START;", "for (int64_t i = 0; i != 1000; i += 2) { s++; }", 500),
+        ("int m = 0 + START;", "for (uint8_t i = 0; i != 3; i += 2) { if (s == 300) break; s++; }", 300),
         # What is read from memory may be another number there.
         ("out[3] = 6 + START;", "for (int i = 0; i < out[3]; i++) { out[3] -= 1; s++; }", 3),
         ("out[3] = 6 + START;", "for (int i = 0; i < out[3]; i++) { s++; }", 6),
