@@ -253,7 +253,7 @@ class Statements(Objects):
                 continue
             type_ = self._meeting(cell, a, b)
             for values, ops, value in zip(yields, (ends[0][0], ends[1][0]), (a, b), strict=True):
-                with self.make.into(ops):
+                with self.make.into(ops), self.cached():  # it is known at the end of this way only
                     values.append(self.typed(self.cast(value, type_, self.make.at)))
             result = self.fresh()
             names.append((result.removeprefix("%"), 1, self.make.at))

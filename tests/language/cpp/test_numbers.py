@@ -218,13 +218,15 @@ def test_a_loop_whose_end_stays_counts(end: str) -> None:
         ("int t[3] = {}; int i = 0; t[i++] = i; out[0] = t[0]; out[1] = t[1];", [0, 0]),
         ("int t[3] = {}; int i = 0; t[i] += i = 2; out[0] = t[0]; out[1] = t[2];", [0, 2]),
         ("const long &r = n; n = 77; out[0] = r; const int &q = n; n = 8; out[1] = q;", [5, 8]),
+        ("uint16_t w = n; int v = n < 1 ? least(out[3]) : w; out[0] = v; out[1] = w;", [5, 5]),
         ("auto a = +(uint8_t)n; a += 255; out[0] = a; out[1] = -(uint8_t)n;", [260, -5]),
     ],
 )
 def test_what_is_done_first_and_what_is_a_copy(body: str, expected: list[int]) -> None:
     """The right side of an assignment before the left one ([expr.ass]); a reference to a number of
     another type is to a number of its own ([dcl.init.ref]); signs promote ([expr.unary.op])."""
-    assert results(body, 5)[:2] == expected
+    before = "AICORE inline int least(int a) { return a > 2 ? 2 : a; }"
+    assert results(body, 5, before=before)[:2] == expected
 
 
 @pytest.mark.parametrize(
