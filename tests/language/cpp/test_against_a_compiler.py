@@ -7,6 +7,7 @@ import re
 import shutil
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -77,6 +78,7 @@ _CONSTRUCTS = {
     "a store": r"^ *out\[3 \+ \(.* & 3\)\] = ",
     "a load with its store": r"^ *out\[3 \+ \(.* & 3\)\] \+= ",
 }  # fmt: skip
+_DATA = TREE / "tests" / "data" / "cpp"
 _compiler = pytest.mark.skipif(shutil.which("g++") is None, reason="g++ is not installed")
 
 
@@ -95,6 +97,25 @@ def test_values_are_those_of_a_compiler(batch: int, sanitizer: None, tmp_path: P
     assert not found.faults, "\n".join(found.faults)
     assert found.kernels == BATCH
     assert found.runs >= 2 * BATCH, "most of four runs of each kernel are to be compared"
+
+
+@_compiler
+@pytest.mark.sampled(0)
+def test_corners_of_the_language_are_read_as_a_compiler_reads_them(
+    sanitizer: None, tmp_path: Path
+) -> None:
+    """A line is the body of a kernel; on both targets in turn."""
+    found = [*_corners("corners.txt", tmp_path)]
+    assert [one.faults or one.refused for one in found if one.runs < len(ARGUMENTS)] == []
+
+
+@_compiler
+@pytest.mark.sampled(0)
+def test_what_is_open_is_listed(sanitizer: None, tmp_path: Path) -> None:
+    """These lines are C++, but get other values or are said to be none; one that is mended belongs to
+    the corners."""
+    found = [*_corners("open.txt", tmp_path)]
+    assert [n for n, one in enumerate(found, 1) if not one.faults and not one.refused] == []
 
 
 @_compiler
@@ -166,6 +187,16 @@ def test_kernels_have_every_construct() -> None:
         for what, form in _CONSTRUCTS.items()
         if not any(re.search(form, text, re.MULTILINE) for text in texts)
     ] == []
+
+
+def _corners(name: str, folder: Path) -> Iterator[Compared]:
+    """Compare each line of a file of data."""
+    texts = [_kernel(line) for line in (_DATA / name).read_text(encoding="utf-8").splitlines()]
+    for number, (text, right) in enumerate(zip(texts, compiled(texts, folder), strict=True), 1):
+        assert len(right) == len(ARGUMENTS), f"{name}:{number} is not defined for all arguments"
+        one = Compared()
+        one.add(f"{name}:{number}", text, ("a5", "a2a3")[number % 2], right)
+        yield one
 
 
 def _kernel(body: str) -> str:
