@@ -81,8 +81,19 @@ def pytest_collection() -> Iterator[None]:
         gc.enable()
 
 
+_collected: list[int] = []
+"""Whole collections since the last test."""
+
+
 def _kept(phase: str, found: dict[str, int]) -> None:
-    """What outlives a whole collection (reports, tables that are kept) stays too: with twenty
-    thousand tests behind it each further one would take seconds."""
     if phase == "stop" and found["generation"] == 2:
+        _collected.append(1)
+
+
+def pytest_runtest_logfinish() -> None:
+    """What outlives a whole collection (reports, tables that are kept) stays too: with twenty
+    thousand tests behind it each further one would take seconds. Between tests, because who
+    collects in one may ask afterwards who refers to what (Hypothesis does)."""
+    if _collected:
+        _collected.clear()
         gc.freeze()
