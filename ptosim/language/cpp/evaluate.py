@@ -309,7 +309,7 @@ class Expressions(TypesOf):
         """Return what is changed; a number in its place was chosen by a value of the run."""
         if isinstance(found, Num) and not isinstance(found.type, Pointer):
             raise NeedsConstant(
-                node, f"which variable `{text(node)[:30]}` is depends on values of the run",
+                node, f"which variable `{text(node)[:30]}` names depends on values of the run",
                 "write a branch for each",
             )  # fmt: skip
         return found

@@ -241,5 +241,5 @@ def test_what_is_done_first_and_what_is_a_copy(body: str, expected: list[int]) -
 )
 def test_a_variable_that_the_run_chooses_is_refused(body: str) -> None:
     """What is written to it must not be lost."""
-    with pytest.raises(ProgramError, match="is depends on values of the run"):
+    with pytest.raises(ProgramError, match="names depends on values of the run"):
         results(body, 5, before="AICORE inline void add(int &a) { a += 10; }")
