@@ -271,10 +271,7 @@ class Expressions(TypesOf):
         outside = any(cell is None for cell, _ in self.journal.entries[mark:])
         if is_quiet and not outside and not self.journal.written(mark, before):
             return value
-        self.journal.undo(mark)
-        del self.make.ops[length:]
-        while len(self.cache) > cached:
-            self.cache.popitem()
+        self.undo_to(mark, length, cached)
         return None
 
     def _e_conditional_expression(self, node: Any) -> Any:

@@ -65,12 +65,14 @@ class Heads(Statements):
         if not isinstance(cell.type, Scalar) or cell.type.kind != "int":
             return None
         mark, before = len(self.journal.entries), self.journal.count
-        made = len(self.make.ops)
+        made, cached = len(self.make.ops), len(self.cache)
         self.here(condition)
         end, step = self._bounded(condition, update, text(name))
-        has_effect = bool(self.journal.written(mark, before))  # then each round has it
+        # Where it has an effect to ask, each round has it.
+        is_quiet = all(op.result_tokens for op in self.make.ops[made:])
+        has_effect = not is_quiet or bool(self.journal.written(mark, before))
         if step is None or has_effect or isinstance(end.type, Pointer) or end.type.kind == "float":
-            self.journal.undo(mark)
+            self.undo_to(mark, made, cached)
             return None
         found = Counted(cell, cell.value, end, step, (condition, update), Meaning())
         found.asked = found.meaning.of((end, step), self.make.ops[made:])
@@ -90,20 +92,13 @@ class Heads(Statements):
         if counted.head is None:
             return True
         condition, update = counted.head
-        mark, ops = len(self.journal.entries), self.make.ops
-        made, cached = len(ops), len(self.cache)
         try:
-            asked = self._bounded(condition, update, text(field_of(condition, "left")))
-            read = ops[made:]
-            is_read = any(has_trait(op, "reads_memory") for op in walk(read))
-            return not (is_read and stores) and counted.meaning.of(asked, read) == counted.asked
+            with self.left_as_it_was() as made:
+                asked = self._bounded(condition, update, text(field_of(condition, "left")))
         except CppError:
             return False
-        finally:
-            self.journal.undo(mark)
-            del ops[made:]
-            while len(self.cache) > cached:
-                self.cache.popitem()
+        is_read = any(has_trait(op, "reads_memory") for op in walk(made))
+        return not (is_read and stores) and counted.meaning.of(asked, made) == counted.asked
 
     def _until(self, found: Counted, op: str, condition: Any) -> Counted | None:
         """Return a loop with its end left out; None where the comparison does not fit its step, or

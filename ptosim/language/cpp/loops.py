@@ -236,10 +236,7 @@ class Loops(Heads):
         finally:
             self.make.ops = ops
             if found is not True:
-                self.journal.undo(mark)
-                del ops[length:]
-                while len(self.cache) > cached:
-                    self.cache.popitem()
+                self.undo_to(mark, length, cached)
         if found is True:
             self.carried_before[self._loop_key(node)] = (before, known)
         return found

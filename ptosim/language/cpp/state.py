@@ -324,6 +324,27 @@ class State:
             self.make.ops = before
 
     @contextmanager
+    def left_as_it_was(self) -> Iterator[list[Operation]]:
+        """Look at what an expression is: of what it makes, which is given, and changes nothing
+        stays."""
+        mark, ops, length, cached = (
+            len(self.journal.entries), self.make.ops, len(self.make.ops), len(self.cache),
+        )  # fmt: skip
+        made: list[Operation] = []
+        try:
+            yield made
+        finally:
+            made[:] = ops[length:]
+            self.undo_to(mark, length, cached)
+
+    def undo_to(self, mark: int, length: int, cached: int) -> None:
+        """Take back what was changed, made and remembered since there was so much of each."""
+        self.journal.undo(mark)
+        del self.make.ops[length:]
+        while len(self.cache) > cached:
+            self.cache.popitem()
+
+    @contextmanager
     def scoped(self, parent: Scope | None = None, label: str = "") -> Iterator[Scope]:
         """Open a scope in this one, or in another."""
         before = self.scope

@@ -75,17 +75,12 @@ class TypesOf(Names):
         """The type of an element or a member: it is looked at, and nothing of that stays."""
         if _DOES.search(node.text):
             return None
-        mark, length, cached = len(self.journal.entries), len(self.make.ops), len(self.cache)
         try:
-            value = self.ev(node)
-            return value.type if isinstance(value, Num) else None
+            with self.left_as_it_was():
+                value = self.ev(node)
         except CppError:
             return None
-        finally:
-            self.journal.undo(mark)
-            del self.make.ops[length:]
-            while len(self.cache) > cached:
-                self.cache.popitem()
+        return value.type if isinstance(value, Num) else None
 
     def _written(self, node: Any) -> Any:
         try:

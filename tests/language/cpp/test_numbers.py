@@ -67,7 +67,7 @@ def test_the_number_of_a_block_needs_no_conversion() -> None:
 _FUNCTIONS = """
 AICORE inline int less(int &a) { return --a; }
 AICORE inline int twice(int a) { return a * 2; }
-AICORE inline int first(int *a) { return a[0]; }
+AICORE inline int noted(__gm__ int *at, int a) { at[3] += 1; return a; }
 """
 
 
@@ -170,6 +170,7 @@ def test_the_least_is_of_the_type_that_is_named(expression: str, expected: int) 
         ("int m = 5 + START;", "for (int i = 0; i < m--; i++) { s++; }", 3),
         ("int m = 5 + START;", "for (int i = 0; i < less(m); i++) { s++; }", 2),
         ("int m = 1 + START;", "for (int i = 0; i < 10; i += ++m) { s++; }", 4),
+        ("int m = 4 + START;", "for (int i = 0; i < noted(out, m); i++) { s = out[3]; }", 14),
         # The counter is asked, too.
         ("int m = 10 + START;", "for (int i = 0; i < m - i; i++) { s++; }", 5),
         ("int m = 1 + START;", "for (int i = m; i < 20; i += i) { s++; }", 5),
