@@ -76,11 +76,8 @@ class Calls(Repeats):
             function = named(function)[0]
         if function.type == "field_expression":
             return self.method(function, args, node)
-        if function.type == "template_function":
-            if text(field_of(function, "name")) in _CASTS:
-                return self._named_cast(function, args, node)
-            if self.is_number(function):
-                return self.compared(function, args, node)
+        if function.type == "template_function" and text(field_of(function, "name")) in _CASTS:
+            return self._named_cast(function, args, node)
         return self._call_of(function, args, node)
 
     def _call_of(self, function: Any, args: list[Any], node: Any) -> Any:

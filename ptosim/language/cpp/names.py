@@ -275,7 +275,8 @@ class Names(Templates):
             return self.instance(found, tuple(args), node)
         if isinstance(found, Named):
             return self.library_template(found.name, args, node)
-        raise CppError(node, f"`{text(node)}` is no template")
+        cure = "if it is compared, write brackets around each comparison"
+        raise CppError(node, f"`{text(node)}` is no template", cure)
 
     def library_template(self, word: str, args: list[Any], node: Any) -> Any:
         """Return a type or trait of the library; a pair for a function of it."""

@@ -295,7 +295,7 @@ class Follower(Instructions):
         the arguments of a template. It is read after a sign, where no type may be."""
         start, words = node.start_byte, node.text
         if (start, words) not in self.values_of:
-            found = parsed(f"0+{node.string};", start - 2)
+            found = parsed(f"0+{node.string};", start - 2, node.whole.told)
             while found.type != "binary_expression":
                 inside = named(found)
                 if not inside:

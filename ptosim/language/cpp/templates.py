@@ -21,7 +21,6 @@ from ptosim.language.cpp.kinds import (
     BOOL,
     SCALARS,
     ArrayType,
-    Cell,
     Member,
     Num,
     Pointer,
@@ -286,49 +285,6 @@ class Templates(Arithmetic):
             found = self.argument(default) if default.type == "type_descriptor" else None
             return found if found is not None else self.given(param, self.entity(default))
         return self.given(param, self.argument(default))
-
-    # -- what only looks like a template -----------------------------------------------------------
-
-    def is_number(self, function: Any) -> bool:
-        """Is it `n < m && i > (j)`, which the grammar takes for a call of `n<m && i>`?"""
-        found = self.scope.find(text(field_of(function, "name")))
-        if isinstance(found, Declared) and found.kind == "variable" and found.params is None:
-            return True
-        return isinstance(found, Num) or (isinstance(found, Cell) and isinstance(found.value, Num))
-
-    def compared(self, function: Any, args: list[Any], node: Any) -> Num:
-        """Return what `n < m && i > (j)` is: its parts are those of the arguments."""
-        inside = named(field_of(function, "arguments"))
-        around = node.parent
-        op = field_of(around, "operator") if around is not None else None
-        is_mixed = b"||" in function.text
-        is_plain = op is None or (text(op) == "&&" and not is_mixed)
-        if len(inside) != 1 or len(args) != 1 or not is_plain:
-            raise CppError(node, "this is read as a template with its arguments",
-                           "write brackets around each comparison")  # fmt: skip
-        return self._between(self.ev(field_of(function, "name")), inside[0], args[0], node)
-
-    def _between(self, left: Any, part: Any, right: Any, node: Any) -> Num:
-        """Return `left < part > right`, where the part is several that && or || join."""
-        op = text(field_of(part, "operator")) if part.type == "binary_expression" else ""
-        if op in ("&&", "||"):
-            first, last = self._below(left, field_of(part, "left"), node), field_of(part, "right")
-            return self.both(op, first, self._above(last, right, node))
-        return self.binary(">", self._below(left, part, node), self.ev(right), node)
-
-    def _below(self, left: Any, part: Any, node: Any) -> Num:
-        op = text(field_of(part, "operator")) if part.type == "binary_expression" else ""
-        if op in ("&&", "||"):
-            first = self._below(left, field_of(part, "left"), node)
-            return self.both(op, first, self.truth(self.ev(field_of(part, "right")), node))
-        return self.binary("<", left, self.ev(part), node)
-
-    def _above(self, part: Any, right: Any, node: Any) -> Num:
-        op = text(field_of(part, "operator")) if part.type == "binary_expression" else ""
-        if op in ("&&", "||"):
-            first = self.truth(self.ev(field_of(part, "left")), node)
-            return self.both(op, first, self._above(field_of(part, "right"), right, node))
-        return self.binary(">", self.ev(part), self.ev(right), node)
 
 
 def packed(params: list[Any] | None, args: list[Any]) -> list[Any]:

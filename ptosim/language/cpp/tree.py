@@ -13,18 +13,19 @@ from functools import cache
 from itertools import accumulate
 from typing import Any
 
+from ptosim.language.cpp.comparisons import Comparisons
 from ptosim.language.cpp.kinds import SCALARS
 from ptosim.language.cpp.state import needs_extra
 
 
 class _Text:
-    """The bytes of a tree, and by the id of a node the calls in it that were parsed apart: where
-    each run of them begins, and its statements."""
+    """The bytes of a tree, what is known of its comparisons, and by the id of a node the calls in
+    it that were parsed apart: where each run of them begins, and its statements."""
 
-    __slots__ = ("apart", "bytes")
+    __slots__ = ("apart", "bytes", "told")
 
-    def __init__(self, words: bytes) -> None:
-        self.bytes = words
+    def __init__(self, words: bytes, told: Comparisons) -> None:
+        self.bytes, self.told = words, told
         self.apart: dict[int, list[tuple[int, list[Part]]]] = {}
 
 
@@ -76,7 +77,8 @@ class Part:
         return self.node.field_name_for_child(at)
 
     def _text(self) -> bytes:
-        return self.whole.bytes[self.node.start_byte : self.node.end_byte]
+        found = self.whole.bytes[self.node.start_byte : self.node.end_byte]
+        return found.strip() if self.type == "<=" else found  # a `<` with a blank, perhaps
 
     def _own_id(self) -> Any:
         return (self.node.id, self.shift) if self.shift else self.node.id
@@ -154,20 +156,22 @@ def _is_too_deep(text: str) -> bool:
     return False
 
 
-def parsed(text: str, shift: int = 0) -> Part:
-    """Return the root of a text of ASCII, which is as far from the begin of its file. Raises
-    RecursionError where it is nested too deeply."""
+def parsed(text: str, shift: int = 0, told: Comparisons | None = None) -> Part:
+    """Return the root of a text of ASCII, which is as far from the begin of its file, whose
+    comparisons are given for a part of it. Raises RecursionError where it is nested too deeply."""
     if _is_too_deep(text):
         raise RecursionError
-    return _with_calls_apart(text) or _whole(text.encode(), shift)
+    told = told or Comparisons(text)
+    return _with_calls_apart(text, told) or _whole(text, told, shift)
 
 
-def _whole(words: bytes, shift: int = 0, ranges: Sequence[Any] = ()) -> Part:
+def _whole(text: str, told: Comparisons, shift: int = 0, ranges: Sequence[Any] = ()) -> Part:
     """Parse a text, or these ranges of it. Its parts have the words of the text as it is."""
     reader = parser()
     if ranges:
         reader.included_ranges = list(ranges)
-    return Part(reader.parse(_PRODUCT.sub(_divided, words)).root_node, _Text(words), shift)
+    words = _PRODUCT.sub(_divided, told.told(text).encode())
+    return Part(reader.parse(words).root_node, _Text(text.encode(), told), shift)
 
 
 _PRODUCT = re.compile(rb"(\(\s*)([A-Za-z_][\w:]*)(\s*)\*(?=\s*\()")
@@ -195,7 +199,7 @@ _CALLS = re.compile(rf"(?:{_CALL.pattern})+\s*")
 _BODIES = ("compound_statement", "case_statement")
 
 
-def _with_calls_apart(text: str) -> Part | None:
+def _with_calls_apart(text: str, told: Comparisons) -> Part | None:
     """Parse a text without the runs of calls in it, which get their places again; None for one that
     has none, or in which they may be something else."""
     if text.count("\n") < LEAST_APART:
@@ -209,7 +213,7 @@ def _with_calls_apart(text: str) -> Part | None:
     for first, end in runs:
         for line in set(lines[first:end]):
             calls[line] = [(m.start(1), m[1]) for m in _CALL.finditer(line)]
-    known = _templates({call for found in calls.values() for _, call in found})
+    known = _templates({call for found in calls.values() for _, call in found}, told)
     if known is None:
         return None
     apart: list[tuple[int, int, list[Part]]] = []
@@ -218,7 +222,7 @@ def _with_calls_apart(text: str) -> Part | None:
         for line, begin in zip(lines[first:end], begins[first:end], strict=True):
             made += (_moved(known[call], begin + at) for at, call in calls[line])
         apart.append((begins[first], begins[end] - 1, made))
-    root = _whole(text.encode(), ranges=_ranges_between(apart, len(text)))
+    root = _whole(text, told, ranges=_ranges_between(apart, len(text)))
     for start, end, made in apart:
         body = root.node.descendant_for_byte_range(start, end)
         if body is None or body.type not in _BODIES:
@@ -252,11 +256,11 @@ def _runs(lines: Sequence[str]) -> list[tuple[int, int]]:
     return found
 
 
-def _templates(calls: set[str]) -> dict[str, Part] | None:
+def _templates(calls: set[str], told: Comparisons) -> dict[str, Part] | None:
     """Parse calls once; None if some of them may be something else."""
     order = sorted(calls)
     body = "void f() {\n"
-    root = _whole("".join((body, *(f"{call}\n" for call in order), "}")).encode())
+    root = _whole("".join((body, *(f"{call}\n" for call in order), "}")), told)
     if root.has_error or len(root.named) != 1:
         return None
     parts = root.named[0].named[-1].named

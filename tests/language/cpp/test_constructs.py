@@ -167,7 +167,6 @@ _REFUSED = {
     " TRESHAPE(c, a);": "PTO0030",  # one is in boxes
     "Tile<TileType::Vec, float, 16, 12> t;": "PTO0030",
     'static_assert(sizeof(int) == 8, "wide");': "PTO0030",
-    "bool p = n < 7 && n > (3) + 1;": "PTO0030",  # its tree is that of a template
     "TADD(a, b;": "PTO0030",
     "for (int i = 0; i < 2; ++) TMOV(b, a);": "PTO0030",
     "while (true) { constexpr int i = 0; }": "PTO0030",
