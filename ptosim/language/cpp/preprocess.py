@@ -299,6 +299,8 @@ class _Folded:
         lines = text.split("\n")
         self.lines: list[int] = []
         """Which line of the file each line is, both from 0 on."""
+        self.markers: list[str] = []
+        """Words in plain lines that are marked and left out."""
         self._begins = [0, *accumulate(len(line) + 1 for line in lines)]
         if any(words in text for words in _WHOLE) or _QUOTED.search(text):
             self.text, self.lines = text, [*range(len(lines))]
@@ -308,7 +310,9 @@ class _Folded:
         """Where its lines begin as the preprocessor sees them, without blanks at their ends."""
 
     def _folded(self, text: str, lines: Sequence[str], macros: Iterable[str]) -> str:
-        special = _special(w for w in {*macros, *_DEFINED.findall(text), *_WORDS} if w in text)
+        defined = {*macros, *_DEFINED.findall(text)}
+        self.markers = [word for word in _MARKS if word not in defined and word in text]
+        special = _special(w for w in {*defined, *_WORDS} - {*self.markers} if w in text)
         out: list[str] = []
         run: list[str] = []
         following = _Following()
@@ -414,7 +418,8 @@ code, or have to keep their numbers."""
 _DEFINED = re.compile(r"\bdefine[ \t\\]*\n?[ \t]*(\w+)")
 _BREAKS = re.compile("[\x0b\x0c\x1c-\x1e\x85\u2028\u2029]")
 """What the preprocessor takes for ends of lines, and nobody else."""
-_WORDS = frozenset((*MARKERS, KERNEL, _VECTOR_SCOPE, "__LINE__", "__FILE__", "__COUNTER__"))
+_MARKS = (*sorted(MARKERS), KERNEL)
+_WORDS = frozenset((*_MARKS, _VECTOR_SCOPE, "__LINE__", "__FILE__", "__COUNTER__"))
 
 _TYPENAME = re.compile(r"([(,={]\s*|\breturn\s+)(typename)(?=\s+[\w:]+(?:<[^;{}()]*>)?\s*::)")
 """`typename A::B` in an expression, whose grammar has no such word: it says nothing there."""
@@ -458,6 +463,8 @@ class _Writer:
         self.at = 0
         self.own: dict[str, bool] = {}
         self.launch = 0  # brackets that are open inside `<<<…>>>`
+        words = "|".join(folded.markers)
+        self.marker = re.compile(rf"\b(?:{words})\b") if words else None
 
     def written(self) -> Expanded:
         tokens = iter(self.reader.token, None)
@@ -529,6 +536,16 @@ class _Writer:
         if self._swallow and text.strip():
             self._swallow = False
             text = re.sub(r"\A(\s*)\(", r"\1,", text)
+        end = 0
+        for found in self.marker.finditer(text) if self.marker is not None else ():
+            self._plain(start + end, text[end : found.start()])
+            end = found.end()
+            if found[0] == KERNEL:
+                self.made.kernels.append(self.length)
+        self._plain(start + end, text[end:])
+
+    def _plain(self, start: int, text: str) -> None:
+        """Write what is as in the file."""
         self.at = start
         self.made.runs.add(len(self.made.marks))
         self._append(text)
