@@ -42,15 +42,14 @@ def can_fork() -> bool:
 
 
 @contextmanager
-def forked(jobs: int, new_objects: int | None = None) -> Iterator[ProcessPoolExecutor]:
-    """Give an executor of so many processes, in which the cycle collector comes after so many
-    `new_objects` if that is said. Whoever leaves with an exception (an interrupt, a limit) waits
-    for none of them."""
+def forked(jobs: int) -> Iterator[ProcessPoolExecutor]:
+    """Give an executor of so many processes. Whoever leaves with an exception (an interrupt, a
+    limit) waits for none of them."""
     import multiprocessing
     from concurrent.futures import ProcessPoolExecutor
 
     context = multiprocessing.get_context("fork")
-    executor = ProcessPoolExecutor(jobs, context, _on_its_own, (new_objects,))
+    executor = ProcessPoolExecutor(jobs, context, _on_its_own)
     try:
         with warnings.catch_warnings():
             # Threads of BLAS are idle while we fork, and it sets itself up anew in the child.
@@ -110,7 +109,6 @@ def each_of(
     items: Sequence[Item],
     jobs: int,
     done: Callable[[Made], object],
-    new_objects: int | None = None,
 ) -> list[Made]:
     """Return what `work` makes of each item, in their order; `done` is told of each.
 
@@ -124,7 +122,7 @@ def each_of(
             seconds = (time.perf_counter() - begin) / len(made) * left
             several = min(jobs, left, int(seconds / LEAST_SECONDS))
             if several > 1 and can_fork():
-                return made + _in_processes(work, items[len(made) :], several, done, new_objects)
+                return made + _in_processes(work, items[len(made) :], several, done)
         made.append(_told(work(item), done))
     return made
 
@@ -134,12 +132,11 @@ def _in_processes(
     items: Sequence[Item],
     jobs: int,
     done: Callable[[Made], object],
-    new_objects: int | None,
 ) -> list[Made]:
     global _work, _items
     _work, _items = work, items
     try:
-        with forked(jobs, new_objects) as executor:
+        with forked(jobs) as executor:
             futures = [executor.submit(_one, number) for number in range(len(items))]
             return [_told(future.result(), done) for future in futures]
     finally:
@@ -156,11 +153,9 @@ def _one(number: int) -> Any:
     return _work(_items[number])
 
 
-def _on_its_own(new_objects: int | None) -> None:
+def _on_its_own() -> None:
     """A terminal interrupts its workers too, which have nothing to say about it: the command ends
     them."""
-    if new_objects is not None:
-        gc.set_threshold(new_objects)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
 
@@ -204,14 +199,29 @@ OF_CHECKS = 400_000
 """The same in a process that checks one program after the other: each leaves some 4,000 objects in
 circles and no tensors, and looking for them took a twelfth of its time."""
 AT_START = 200_000
-"""The same while a command is loaded: modules and tables are some 100,000 objects, and all of them
-stay. One look at half of them took a twentieth of the time of a small command."""
+"""The same while a command and its first program are loaded: modules, tables and the program are
+some 100,000 objects and more, and all of them stay. One look at half of them took a twentieth of
+the time of a small command."""
+
+_starting: list[bool] = []
+"""Something while a command and its first program are loaded."""
+_kept: list[bool] = []
+"""Something once `keep` was called."""
 
 
 def at_start() -> None:
-    """Keep the collector off a command line while it is loaded, until `keep` or `seldom`."""
+    """Keep the collector off a command line while it is loaded, until `keep`."""
     if gc.get_threshold()[0] > 0:
+        _starting.append(True)
         gc.set_threshold(AT_START)
+
+
+def of_checks() -> None:
+    """Let the collector come as is good for a command that checks programs, and its workers. What
+    the first check brought stays, as `keep` is told after it."""
+    if _starting:
+        _starting.clear()
+        gc.set_threshold(OF_CHECKS)
 
 
 def seldom() -> tuple[int, int, int]:
@@ -219,8 +229,6 @@ def seldom() -> tuple[int, int, int]:
 
     It would walk every module and program again and again, and neither loading nor executing makes
     cycles: half of the time of a loop over new addresses, a tenth of that of a small command."""
-    if gc.get_threshold()[0] == AT_START:
-        keep()
     before = gc.get_threshold()
     if 0 < before[0] < NEW_OBJECTS:
         gc.set_threshold(NEW_OBJECTS, *before[1:])
@@ -236,21 +244,23 @@ def uncollected() -> Iterator[None]:
     try:
         yield
     finally:
-        if gc.get_threshold()[0] == AT_START:
-            gc.freeze()  # the first program, which stays: a look at it took a fiftieth of a check
         if was_on:
             gc.enable()
 
 
-_frozen: list[bool] = []
+def first_is_loaded() -> None:
+    """The first program of a command is loaded: it stays. Elsewhere programs come and go."""
+    if _starting:
+        keep()
 
 
 def keep() -> None:
     """Keep the collector off what there is, which lives as long as the process: modules, and the
     first program. Once: what a process that loads many programs is done with has to go."""
-    if not _frozen:
-        _frozen.append(True)
+    if not _kept:
+        _kept.append(True)
         gc.freeze()
+    _starting.clear()
     if gc.get_threshold()[0] == AT_START:
         gc.set_threshold(NEW_OBJECTS)
 

@@ -10,7 +10,7 @@ from ptosim.ground.ir.core import Module, Operation
 from ptosim.ground.ir.program import ResolvedModule, Settings
 from ptosim.ground.isa.dates import DEFAULT_DATE, check_date
 from ptosim.ground.isa.targets import DEFAULT_TARGET, machine, unit_rules
-from ptosim.ground.processes import uncollected
+from ptosim.ground.processes import first_is_loaded, uncollected
 from ptosim.ground.records import dataclass, field, replace
 from ptosim.ground.source import Source, Span
 from ptosim.language.bind.resolve import resolve
@@ -112,12 +112,24 @@ def run_frontend(
     date = check_date(options.compat or DEFAULT_DATE)
     sink = Sink(date=date, reads_old=options.legacy)
     with uncollected():
-        if source.is_cpp:
-            return _from_cpp(source, options, sink)
-        module = read(source, sink)
-        if sink.has_errors:
-            return _unreadable(module, source, options, sink, date)
-        return check_module(module, options, sink)
+        front = _front(source, options, sink, date, read)
+        first_is_loaded()
+        return front
+
+
+def _front(
+    source: Source,
+    options: FrontOptions,
+    sink: Sink,
+    date: str,
+    read: Callable[[Source, Sink], Module],
+) -> Front:
+    if source.is_cpp:
+        return _from_cpp(source, options, sink)
+    module = read(source, sink)
+    if sink.has_errors:
+        return _unreadable(module, source, options, sink, date)
+    return check_module(module, options, sink)
 
 
 def _from_cpp(source: Source, options: FrontOptions, sink: Sink) -> Front:

@@ -26,7 +26,7 @@ from ptosim.ground.errors import BudgetError, PtosimError, UsageError
 from ptosim.ground.isa.dates import DEFAULT_DATE
 from ptosim.ground.isa.targets import DEFAULT_TARGET, machine
 from ptosim.ground.limits import Limits, current
-from ptosim.ground.processes import keep
+from ptosim.ground.processes import keep, of_checks
 from ptosim.ground.progress import Progress, part_done, watched
 from ptosim.ground.records import dataclass, field, replace
 from ptosim.ground.source import Source
@@ -199,6 +199,7 @@ def _again(options: argparse.Namespace, terminal: Terminal) -> int:
 
 
 def _run(options: argparse.Namespace, terminal: Terminal) -> int:
+    of_checks()
     launching.switches(options.set)
     chosen = selection(options.select, options.ignore)
     read, unreadable = _read(options, chosen, terminal)
@@ -358,9 +359,9 @@ def _in_advance(wanted: Sequence[_Wanted], options: argparse.Namespace) -> dict[
         except PtosimError:
             return None
 
-    from ptosim.ground.processes import OF_CHECKS, each_of  # brings what makes processes
+    from ptosim.ground.processes import each_of  # brings what makes processes
 
-    found = each_of(plain, wanted, jobs, lambda made: part_done(made is not None), OF_CHECKS)
+    found = each_of(plain, wanted, jobs, lambda made: part_done(made is not None))
     return {number: known for number, known in enumerate(found) if known is not None}
 
 
