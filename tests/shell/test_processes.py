@@ -68,6 +68,34 @@ def test_test(cli, monkeypatch):
     assert one.out.endswith(" passed, 0 failed\n")
 
 
+_LOADED = """
+import gc
+from ptosim.ground import processes
+from ptosim.ground.limits import Limits, within
+from ptosim.ground.source import Source
+from ptosim.language.frontend import FrontOptions, run_frontend
+if {is_command}:
+    processes.at_start()
+with within(Limits()):
+    kept = [gc.get_freeze_count()]
+    for _ in range(2):
+        run_frontend(Source("a.pto", "module {{}}"), FrontOptions())
+        kept.append(gc.get_freeze_count())
+print(*kept)
+"""
+
+
+@pytest.mark.parametrize("is_command", [True, False])
+def test_the_collector_leaves_the_first_program_of_a_command_alone(is_command):
+    """With all that was loaded until then, once; elsewhere programs come and go."""
+    words = [sys.executable, "-c", _LOADED.format(is_command=is_command)]
+    done = subprocess.run(words, capture_output=True, text=True, check=True)
+    before, first, second = map(int, done.stdout.split())
+    assert before == 0
+    assert first == second
+    assert (first > 0) == is_command
+
+
 # -- the end of a process --------------------------------------------------------------------------
 
 _ENDED = """

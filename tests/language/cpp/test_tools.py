@@ -454,6 +454,24 @@ def test_plain_lines_are_one_word_for_the_preprocessor() -> None:
     assert caught.value.at == len(plain)
 
 
+def test_markers_are_left_out_of_plain_lines_where_no_macro_has_their_name() -> None:
+    """A text after the preprocessor has no markers; what follows one keeps its place, also on its
+    line, and a kernel is where `__global__` was."""
+    from ptosim.language.cpp.preprocess import expand
+
+    text = "int a;\n__global__ AICORE void f(__gm__ float *x, my__gm__ y) {\n__gm__ int b; }\n"
+    made = expand(Source("k.cpp", text), "a5", None)
+    assert made.text.split() == text.replace("__global__ AICORE", "").replace("(__gm__", "(").replace(
+        "\n__gm__", "").split()  # fmt: skip
+    assert [made.text[at:].split()[0] for at in made.kernels] == ["void"]
+    for word in ("void", "float", "my__gm__", "int b", "y)"):
+        assert made.place(made.text.index(word)) == text.index(word)
+    own = expand(Source("k.cpp", f"#define __gm__ mine\n{text}"), "a5", None)
+    assert "f(mine float *x, my__gm__ y)" in own.text
+    off = expand(Source("k.cpp", f"#if 0\n{text}#endif\nint c;\n"), "a5", None)
+    assert (off.text.split(), off.kernels) == (["int", "c;"], [])
+
+
 def test_a_kernel_that_is_refused_is_told_once_by_fmt(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
