@@ -27,6 +27,7 @@ from ptosim.language.cpp.kinds import (
     Array,
     ArrayType,
     Cell,
+    Chosen,
     Dims,
     Lambda,
     Member,
@@ -183,6 +184,7 @@ class Calls(Repeats):
 
     def _e_lambda_expression(self, node: Any) -> Lambda:
         scope = Scope(self.scope, "lambda")
+        referred: dict[str, Any] = {}
         captures = field_of(node, "captures")
         for part in named(captures):
             before = part.prev_sibling
@@ -191,18 +193,34 @@ class Calls(Repeats):
                     self._captured(text(part), scope)
             elif part.type == "lambda_capture_initializer" or field_of(part, "right") is not None:
                 left, right = field_of(part, "left"), field_of(part, "right")
-                value = self.ev(right)
-                scope.names[text(left)] = self.cell(value, getattr(value, "type", None))
+                if part.text.lstrip().startswith(b"&") or (
+                    before is not None and before.type == "&"
+                ):
+                    referred[text(left)] = self.lv(right)
+                    continue
+                value = self.copied(self.ev(right))
+                held = value.type if isinstance(value, Num) else None
+                scope.names[text(left)] = self.cell(value, held)
         if b"=" in captures.text and captures.text.lstrip(b"[ ").startswith(b"="):
             for word in identifiers(field_of(node, "body")):
                 self._captured(word, scope)
-        return Lambda(node, scope)
+        own = frozenset(scope.names)
+        scope.names.update(referred)
+        return Lambda(node, scope, own)
 
     def _captured(self, word: str, scope: Scope) -> None:
-        """A number that a lambda captures by its value stays what it is now."""
-        found = self.scope.find(word)
-        if isinstance(found, Cell) and isinstance(found.value, Num):
-            scope.names[word] = self.cell(found.value, found.type)
+        """What a lambda captures by its value stays what it is now; a field is captured with its
+        object, by `this`."""
+        found, this = self.scope.find(word), self.scope.find("this")
+        if isinstance(this, Struct) and this.fields.get(word) is found:
+            return
+        if isinstance(found, (Place, Chosen, Viewed)):
+            value = self.taken(found, self.make.at)
+            scope.names[word] = self.cell(value, getattr(value, "type", None))
+        elif isinstance(found, Cell) and isinstance(found.value, (Num, Struct, Array, Lambda)):
+            scope.names[word] = self.copied_cell(found)
+
+    copied_cell: Any
 
     def lambda_call(
         self, called: Lambda, args: list[Any], node: Any, targs: Sequence[Any] = ()
@@ -331,6 +349,8 @@ class Calls(Repeats):
     def _type_passed(self, value: Any) -> Any:
         if isinstance(value, Place):
             return value.pointer.type.to
+        if isinstance(value, Chosen):
+            return self._type_passed(value.cells[0])
         if isinstance(value, Cell):
             value = value.value
         if isinstance(value, Lambda):
@@ -443,11 +463,13 @@ class Calls(Repeats):
         )
         is_const = has_word(param, "const")
         type_ = self.declared_type(field_of(param, "type"), declarator)
-        if is_reference and isinstance(value, Cell) and not is_const:
+        if is_reference and self.is_bound(type_, value, is_const=is_const):
             return value
         if is_reference and not is_const and isinstance(value, Num) and _is_left(declarator):
             self.no_number(value, declarator)
         found = self.taken(value, node)
+        if isinstance(found, list):
+            found = self.constructed(type_, found, node)
         if isinstance(found, Array) and is_reference:
             return self.cell(found)
         if is_numeric(found) and isinstance(type_, (Scalar, Pointer)):

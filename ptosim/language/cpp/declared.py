@@ -217,6 +217,8 @@ class Collector:
             word = text(field_of(name, "name"))
         elif name.type == "qualified_identifier":
             word = f"{word.partition('<')[0].partition('::')[0]}::{word.rpartition('::')[2]}"
+        if word == scope.label and field_of(node, "type") is None:
+            return  # a constructor: the name is that of the struct
         known = scope.names.get(word)
         if not isinstance(known, Overloads):
             known = scope.names[word] = Overloads(word)

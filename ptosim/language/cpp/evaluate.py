@@ -42,6 +42,7 @@ from ptosim.language.cpp.kinds import (
     number,
 )
 from ptosim.language.cpp.names import is_type, unknown
+from ptosim.language.cpp.references import References
 from ptosim.language.cpp.state import (
     DEEPEST,
     MOST_VALUES,
@@ -52,7 +53,6 @@ from ptosim.language.cpp.state import (
     refused,
 )
 from ptosim.language.cpp.templates import fold, pack_in
-from ptosim.language.cpp.types_of import TypesOf
 
 _NUMBER = re.compile(
     r"(?P<digits>0[xX][\da-fA-F']+|0[bB][01']+|[\d'.]+(?:[eE][+-]?\d+)?)(?P<suffix>\w*)$"
@@ -65,7 +65,7 @@ _MOST_CHOSEN = 64
 _EXTENTS = {"RowMaskInternal": 0, "ColMaskInternal": 1}
 
 
-class Expressions(TypesOf):
+class Expressions(References):
     """Evaluation of expressions."""
 
     def ev(self, node: Any) -> Any:
@@ -275,8 +275,10 @@ class Expressions(TypesOf):
         return None
 
     def _e_conditional_expression(self, node: Any) -> Any:
-        condition = self.truth(self.ev(field_of(node, "condition")), node)
         yes, no = field_of(node, "consequence"), field_of(node, "alternative")
+        if yes is None:
+            raise refused(node, "?:", "it is no C++", "write what is meant if it is true")
+        condition = self.truth(self.ev(field_of(node, "condition")), node)
         if condition.is_known:
             return self._meant(*((yes, no) if condition.const else (no, yes)), node)
         both = self.apart_of(lambda: (self.ev(yes), self.ev(no)))
@@ -299,7 +301,7 @@ class Expressions(TypesOf):
 
     def variable(self, node: Any) -> Any:
         """Return the place that an expression names, which is changed."""
-        found = self.lv(node)
+        found = self.named_place(node)
         return self.no_number(found, node)
 
     def no_number(self, found: Any, node: Any) -> Any:
@@ -347,9 +349,26 @@ class Expressions(TypesOf):
         elif isinstance(target, Cell):
             if isinstance(value, Num) and isinstance(target.type, (Scalar, Pointer)):
                 value = self.cast(value, target.type, node)
-            target.set(value)
+            if isinstance(value, Struct) and value is not target.value:
+                self._filled(target, value, node)
+            else:
+                target.set(value)
         else:
             self.assigned(target, value, node)
+
+    def _filled(self, target: Cell, value: Struct, node: Any) -> None:
+        """Give an object with fields those of another one; references to them stay."""
+        own = target.value
+        if (
+            isinstance(own, Struct)
+            and own.type == value.type
+            and own.fields.keys() == value.fields.keys()
+        ):
+            self.assigned(own, value, node)
+        else:
+            target.set(self.copied(value))
+
+    copied: Any
 
     def assigned(self, target: Any, value: Any, node: Any) -> None:
         """Give an object of the library another value."""

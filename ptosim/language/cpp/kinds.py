@@ -468,6 +468,8 @@ class Lambda:
 
     node: Any
     scope: Any
+    own: frozenset[str] = frozenset()
+    """What it has captured by value, of what is in the scope."""
 
 
 @dataclass(slots=True, eq=False)

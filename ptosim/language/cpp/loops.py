@@ -81,7 +81,7 @@ class Loops(Heads):
         is_reference = inner(field_of(node, "declarator"), "reference_declarator") is not None
         for cell in whole.cells:
             self.step(node)
-            own = cell if is_reference else self.cell(self.taken(cell, node), cell.type)
+            own = cell if is_reference else self._own(cell, node)
             self.rounds.append(self._round())
             with self.scoped() as scope:
                 scope.names[text(name)] = own
@@ -90,6 +90,10 @@ class Loops(Heads):
             self.rounds.pop()
             if self.known(left, node, "whether the loop is left"):
                 return
+
+    def _own(self, cell: Any, node: Any) -> Cell:
+        value = self.taken(cell, node)
+        return self.cell(self.copied(value), value.type if isinstance(value, Num) else None)
 
     @contextmanager
     def unchanged(self) -> Iterator[None]:

@@ -414,8 +414,8 @@ class Objects(Expressions):
             self.place_tile(target, self.address_of(value, node), node)
         elif isinstance(target, Struct) and isinstance(value, Struct):
             for key, cell in target.fields.items():
-                if isinstance(cell, Cell) and isinstance(value.fields.get(key), Cell):
-                    cell.set(value.fields[key].value)
+                if key in value.fields:
+                    self._assigned_part(cell, value.fields[key], node)
         elif not isinstance(target, Num):
             raise refused(
                 node,
@@ -423,6 +423,21 @@ class Objects(Expressions):
                 "an object of this kind is assigned",
                 "declare another object",
             )
+
+    def _assigned_part(self, mine: Any, other: Any, node: Any) -> None:
+        """Give a field or an element what another one is."""
+        a, b = getattr(mine, "value", None), getattr(other, "value", None)
+        if isinstance(a, Array) and isinstance(b, Array):
+            for one, its in zip(a.cells, b.cells, strict=True):
+                self._assigned_part(one, its, node)
+        elif (
+            isinstance(mine, Cell) and isinstance(other, Cell) and not isinstance(b, (Num, Struct))
+        ):
+            mine.set(self.copied(b))
+        else:
+            self.assign(mine, self.taken(other, node), node)
+
+    copied: Any
 
     # -- members of objects ------------------------------------------------------------------------
 

@@ -204,6 +204,8 @@ class Operators(Structs):
         if self._has(owner, op, 1):
             return self.operated(op, owner, [value], node)
         self.here(node)
+        if isinstance(value, list):
+            value = self.constructed(self.type_of_value(target, node), value, node)
         if op != "=":
             value = self.binary(op[:-1], self.taken(target, node), value, node)
         self.assign(target, value, node)

@@ -24,12 +24,10 @@ from ptosim.language.cpp.declared import (
 )
 from ptosim.language.cpp.kinds import (
     BOOL,
-    INT,
     SCALARS,
     UNKNOWN,
     Array,
     Cell,
-    Chosen,
     Member,
     Named,
     Num,
@@ -40,6 +38,7 @@ from ptosim.language.cpp.kinds import (
 )
 from ptosim.language.cpp.library import is_numeric
 from ptosim.language.cpp.objects import Objects
+from ptosim.language.cpp.references import CHOSEN
 from ptosim.language.cpp.state import CppError, refused
 
 
@@ -304,19 +303,39 @@ class Statements(Objects):
     def _s_if_statement(self, node: Any) -> None:
         with self.scoped():
             clause = field_of(node, "condition")
-            first = field_of(clause, "initializer")
-            if first is not None:
-                for part in named(first) if first.type == "init_statement" else [first]:
-                    self.execute(part)
+            self._begin_in(clause)
             is_constant = has_word(node, "constexpr")
             self.static += is_constant
-            condition = self.truth(self.ev(clause), clause)
+            condition = self.truth(self._asked_in(clause), clause)
             self.static -= is_constant
             if is_constant:
                 self.known(condition, clause, "the condition of `if constexpr`")
             self.here(node)
             yes, no = field_of(node, "consequence"), field_of(node, "alternative")
             self.branch(condition, lambda: self.execute(yes), self._way(no))
+
+    def _begin_in(self, clause: Any) -> None:
+        """Execute what is in front of a condition: `(int y = n; y > 0)`."""
+        first = field_of(clause, "initializer")
+        if first is not None:
+            for part in named(first) if first.type == "init_statement" else [first]:
+                self.execute(part)
+
+    def _asked_in(self, clause: Any) -> Any:
+        """Return the value of a condition, which may declare it: `(int y = n)`."""
+        asked = field_of(clause, "value")
+        if asked is None or asked.type != "declaration":
+            return self.ev(clause)
+        value, declarator = field_of(asked, "value"), field_of(asked, "declarator")
+        type_ = self.declared_type(field_of(asked, "type"), declarator)
+        word = text(name_node(declarator))
+        made = self._with_value(type_, value, asked, word, declarator)
+        self.scope.names[word] = self.cell(made, self._held(made))
+        return made
+
+    def _e_declaration(self, node: Any) -> Any:
+        why = "each round of the loop would declare it anew"
+        raise refused(node, text(node)[:40], why, "declare it in front of the loop")
 
     def _way(self, node: Any) -> Callable[[], Any] | None:
         if node is None:
@@ -325,7 +344,12 @@ class Statements(Objects):
         return lambda: self.execute_all(inside)
 
     def _s_switch_statement(self, node: Any) -> None:
-        value = self.num(self.ev(field_of(node, "condition")), node)
+        with self.scoped():
+            clause = field_of(node, "condition")
+            self._begin_in(clause)
+            self._switched(node, self.num(self._asked_in(clause), node))
+
+    def _switched(self, node: Any, value: Num) -> None:
         cases = [c for c in named(field_of(node, "body")) if c.type == "case_statement"]
         around = self.rounds[-1].next if self.rounds else None
         self.rounds.append(Round(self.cell(Num(BOOL, False), BOOL), around))
@@ -360,7 +384,8 @@ class Statements(Objects):
     def _s_return_statement(self, node: Any) -> None:
         value = named(node)
         if value:
-            found = self.lv(value[0]) if self.frame.by_reference else self.ev(value[0])
+            by_reference = self.frame.by_reference
+            found = self.named_place(value[0]) if by_reference else self.ev(value[0])
             type_ = self.frame.type
             if isinstance(found, list) and type_ is not None:
                 found = self.constructed(type_, found, node)
@@ -452,7 +477,7 @@ class Statements(Objects):
             made = self._made_with(type_, [self.ev(a) for a in named(value)], node, word)
         else:
             made = self._with_value(type_, value, node, word, declarator)
-        if isinstance(made, Cell) and is_reference:
+        if is_reference and isinstance(made, (Cell, *CHOSEN)):
             self.scope.names[word] = made
             return
         is_plain = isinstance(type_, (Scalar, Pointer)) and not isinstance(made, Array)
@@ -461,17 +486,12 @@ class Statements(Objects):
 
     def _referred(self, type_: Any, value: Any, *, is_const: bool) -> Any:
         """Return what a reference is bound to: a number of its own where it has another type."""
-        made = self.lv(value)
-        if isinstance(made, Chosen):
-            if not is_const:
-                self.no_number(Num(INT, None), value)
-            return self.taken(made, value)
+        made = self.named_place(value)
         if value.type == "conditional_expression" and not is_const:
             self.no_number(made, value)
-        if not isinstance(made, Cell):
+        if not isinstance(made, (Cell, *CHOSEN)) or self.is_bound(type_, made, is_const=is_const):
             return made
-        is_number = isinstance(type_, Scalar) and isinstance(made.value, Num)
-        return self.cast(made.value, type_, value) if is_number and made.type != type_ else made
+        return self.as_type(self.taken(made, value), type_, value)
 
     no_number: Any
 

@@ -93,7 +93,10 @@ class Structs(Calls):
         made.fields = {key: Viewed(cell, c.type) for key, c in made.fields.items()}
 
     def copied(self, value: Any) -> Any:
-        """Return an object with fields as one of its own: C++ copies it."""
+        """Return an object with fields, or a lambda with what it has captured by value, as one of
+        its own: C++ copies it."""
+        if isinstance(value, Lambda) and value.node is not None:
+            return self._copied_lambda(value)
         if not isinstance(value, Struct):
             return value
         made = Struct(value.type, {})
@@ -103,14 +106,23 @@ class Structs(Calls):
             if not isinstance(inside, Cell):
                 made.fields[key] = cell
                 continue
-            own = cells.setdefault(id(inside), self._copied_cell(inside))
+            own = cells.setdefault(id(inside), self.copied_cell(inside))
             made.fields[key] = Viewed(own, cell.type) if isinstance(cell, Viewed) else own
         return made
 
-    def _copied_cell(self, cell: Cell) -> Cell:
+    def _copied_lambda(self, value: Lambda) -> Lambda:
+        names = value.scope.names
+        if b"mutable" not in value.node.text or not names:
+            return value
+        scope = Scope(value.scope.parent, value.scope.label)
+        scope.names = {n: self.copied_cell(c) if n in value.own else c for n, c in names.items()}
+        return Lambda(value.node, scope, value.own)
+
+    def copied_cell(self, cell: Cell) -> Cell:
+        """Return a variable of its own with what another one holds."""
         value = cell.value
         if isinstance(value, Array):
-            value = Array(value.type, [self._copied_cell(c) for c in value.cells])
+            value = Array(value.type, [self.copied_cell(c) for c in value.cells])
         return self.cell(self.copied(value), cell.type, soft=cell.soft)
 
     # -- pairs, tuples, structured bindings --------------------------------------------------------
@@ -131,8 +143,8 @@ class Structs(Calls):
         return super().library_call(word, targs, args, node)
 
     def _exchanged(self, word: str, args: list[Any], node: Any) -> Any:
-        target = self.lv(args[0])
-        other = self.lv(args[1]) if word == "swap" else self.ev(args[1])
+        target = self.variable(args[0])
+        other = self.variable(args[1]) if word == "swap" else self.ev(args[1])
         before, given = self.taken(target, node), self.taken(other, node)
         if isinstance(target, Cell) and not isinstance(before, Num):
             target.set(given)
@@ -174,7 +186,7 @@ class Structs(Calls):
         for word, part in zip(words, parts, strict=True):
             own = part
             if not is_reference and isinstance(part, Cell):
-                own = self._copied_cell(part)
+                own = self.copied_cell(part)
             self.scope.names[word] = own
 
     def static_member(self, owner: StructType, word: str, node: Any) -> Any:

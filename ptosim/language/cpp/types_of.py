@@ -8,7 +8,7 @@ from typing import Any
 
 from ptosim.language.cpp.arithmetic import literal
 from ptosim.language.cpp.declared import Overloads, field_of, named, text
-from ptosim.language.cpp.kinds import BOOL, INT, Cell, Num, Scalar
+from ptosim.language.cpp.kinds import BOOL, INT, Cell, Chosen, Num, Place, Scalar, Viewed
 from ptosim.language.cpp.names import Names
 from ptosim.language.cpp.state import CppError
 
@@ -17,6 +17,16 @@ CHANGES = re.compile(rb"\+\+|--|[^=!<>]=[^=]|\w\(")
 """What may change a variable."""
 _DOES = re.compile(rb"\+\+|--|[^=!<>]=[^=]|\(")
 """What may do more than to name something."""
+
+
+def type_of_place(place: Place | Chosen | Viewed) -> Any:
+    """Return the type of what is there."""
+    if isinstance(place, Place):
+        return place.pointer.type.to
+    if isinstance(place, Viewed):
+        return place.type
+    first: Any = place.cells[0]
+    return first.type if isinstance(first, (Cell, Viewed)) else type_of_place(first)
 
 
 class TypesOf(Names):
@@ -68,6 +78,8 @@ class TypesOf(Names):
 
     def _of_name(self, node: Any) -> Any:
         found = self.scope.find(text(node))
+        if isinstance(found, (Place, Chosen, Viewed)):
+            return type_of_place(found)
         value = found.value if isinstance(found, Cell) else None
         return value.type if isinstance(value, Num) else None
 
