@@ -22,6 +22,7 @@ from ptosim.language.cpp.declared import (
 )
 from ptosim.language.cpp.kinds import (
     BOOL,
+    INT,
     SCALARS,
     UNKNOWN,
     Array,
@@ -29,6 +30,7 @@ from ptosim.language.cpp.kinds import (
     Cell,
     Chosen,
     Dims,
+    Enum,
     Lambda,
     Member,
     Named,
@@ -262,7 +264,8 @@ class Calls(Repeats):
         self.values += len(values)  # they are copied, a pack element by element
         for function in overloads.functions:
             try:
-                found = self._fitting(function, targs or [], values, node)
+                is_alone = len(overloads.functions) == 1
+                found = self._fitting(function, targs or [], values, node, is_alone=is_alone)
             except CppError as problem:
                 why = problem
                 continue
@@ -274,7 +277,9 @@ class Calls(Repeats):
             raise CppError(node, f"no `{overloads.name}` takes these {len(values)} arguments")
         return self.follow(best, scope, values, node)
 
-    def _fitting(self, function: Declared, targs: list[Any], values: list[Any], node: Any) -> Any:
+    def _fitting(
+        self, function: Declared, targs: list[Any], values: list[Any], node: Any, *, is_alone: bool
+    ) -> Any:
         params = parameters(function.node)
         least = sum(p.type == "parameter_declaration" for p in params)
         if not least <= len(values) <= len(params) and not any(
@@ -305,7 +310,7 @@ class Calls(Repeats):
                     full.append(self._default_after(param, function, full, scope, node))
                 scope.names[word] = full[-1]
             scope.names.update(self.bound(function.params, full, node))
-            score += self._likeness(params, values)
+            score += self._likeness(params, values, is_alone=is_alone)
             return (score, scope) if score > -900 else None
         finally:
             self.scope = before
@@ -352,12 +357,12 @@ class Calls(Repeats):
         if isinstance(value, Chosen):
             return self._type_passed(value.cells[0])
         if isinstance(value, Cell):
-            value = value.value
+            value = value.enum or value.value
         if isinstance(value, Lambda):
             return Named("lambda")
         return getattr(value, "type", None) if not is_type(value) else value
 
-    def _likeness(self, params: list[Any], values: list[Any]) -> int:
+    def _likeness(self, params: list[Any], values: list[Any], *, is_alone: bool) -> int:
         score = 0
         for param, value in zip(params, values, strict=False):
             if "variadic" in param.type:
@@ -369,6 +374,8 @@ class Calls(Repeats):
             have = self._type_passed(value)
             if wanted == have:
                 score += 10
+            elif is_alone and isinstance(wanted, Enum) and have == INT:
+                continue  # a number that was chosen among its members
             elif isinstance(wanted, Scalar) != isinstance(have, Scalar) and not isinstance(
                 value, Member
             ):
@@ -477,7 +484,8 @@ class Calls(Repeats):
         if not is_reference and not isinstance(type_, Pointer):
             found = self.copied(found)
         held = type_ if isinstance(type_, (Scalar, Pointer)) else getattr(found, "type", None)
-        return self.cell(found, held if isinstance(held, (Scalar, Pointer)) else None)
+        held = held if isinstance(held, (Scalar, Pointer)) else None
+        return self.variable_of_type(type_, found, held)
 
     def _followed(self, body: Any, type_: Any, name: str, node: Any, ref: Any = None) -> Any:
         if body.has_error and body.children[-1].is_missing:

@@ -34,6 +34,7 @@ from ptosim.language.cpp.kinds import (
     Place,
     Pointer,
     Scalar,
+    StandardArray,
     Struct,
     StructType,
     Tile,
@@ -349,7 +350,11 @@ class Expressions(References):
         elif isinstance(target, Cell):
             if isinstance(value, Num) and isinstance(target.type, (Scalar, Pointer)):
                 value = self.cast(value, target.type, node)
-            if isinstance(value, Struct) and value is not target.value:
+            if isinstance(value, Member) and isinstance(target.type, Scalar):
+                value = self.cast(self.num(value, node), target.type, node)
+            if isinstance(value, Array) and isinstance(value.type, StandardArray):
+                target.set(self.copied(value))
+            elif isinstance(value, Struct) and value is not target.value:
                 self._filled(target, value, node)
             else:
                 target.set(value)

@@ -226,6 +226,11 @@ class ArrayType:
 
 
 @dataclass(frozen=True, slots=True)
+class StandardArray(ArrayType):
+    """`std::array`, which is copied as a whole."""
+
+
+@dataclass(frozen=True, slots=True)
 class Named:
     """Another type of the library, known by its name and template arguments."""
 
@@ -326,13 +331,15 @@ def number(value: Any, type_: Any = INT) -> Num:
 
 class Cell:
     """A variable, or one part of an object: what it holds may be undone. `soft` parts are not
-    carried through loops and branches: where two values meet they are unknown."""
+    carried through loops and branches: where two values meet they are unknown. A variable of an
+    enumeration of the file holds a number; `enum` says which enumeration it is."""
 
-    __slots__ = ("journal", "serial", "soft", "type", "value")
+    __slots__ = ("enum", "journal", "serial", "soft", "type", "value")
 
     def __init__(self, journal: Journal, value: Any, type_: Any = None, soft: bool = False) -> None:
         self.journal, self.value, self.type, self.soft = journal, value, type_, soft
         self.serial = journal.next_serial()
+        self.enum: Enum | None = None
 
     @property
     def is_carried(self) -> bool:

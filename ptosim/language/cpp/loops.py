@@ -93,7 +93,9 @@ class Loops(Heads):
 
     def _own(self, cell: Any, node: Any) -> Cell:
         value = self.taken(cell, node)
-        return self.cell(self.copied(value), value.type if isinstance(value, Num) else None)
+        own = self.cell(self.copied(value), value.type if isinstance(value, Num) else None)
+        own.enum = getattr(cell, "enum", None)
+        return own
 
     @contextmanager
     def unchanged(self) -> Iterator[None]:

@@ -33,6 +33,7 @@ from ptosim.language.cpp.kinds import (
     PipeType,
     Pointer,
     Scalar,
+    StandardArray,
     Struct,
     StructType,
     TileType,
@@ -289,7 +290,7 @@ class Names(Templates):
         if word in _MADE:
             return _MADE[word](args, node)
         if word == "array":
-            return ArrayType(args[0], library.whole(args[1], node, "the size of an array"))
+            return StandardArray(args[0], library.whole(args[1], node, "the size of an array"))
         if word in ("PadValueCustom", "PadCustom") and args and isinstance(args[0], Num):
             return args[0]
         if word in table()["globals"]:
@@ -362,7 +363,10 @@ class Names(Templates):
         if kind == "auto":
             return AUTO
         if kind == "decltype":
-            return self.type_of_value(self.ev(named(node)[-1]), node)
+            inside = named(node)[-1]
+            place = self.lv(inside) if inside.type == "identifier" else None
+            found = place if isinstance(place, Cell) else self.ev(inside)
+            return self.type_of_value(found, node)
         if kind.endswith("_specifier"):
             found = self.look(struct_name(node), node)
         else:
@@ -402,7 +406,7 @@ class Names(Templates):
     def type_of_value(self, value: Any, node: Any) -> Any:
         """Return the type of a value."""
         if isinstance(value, Cell):
-            value = value.value
+            value = value.enum or value.value
         if is_type(value):
             return value
         if isinstance(value, Member):

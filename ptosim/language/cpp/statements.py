@@ -13,6 +13,7 @@ from ptosim.ground.records import dataclass
 from ptosim.language.build import Typed
 from ptosim.language.cpp.declared import (
     Collector,
+    Declared,
     Overloads,
     field_of,
     has_word,
@@ -28,6 +29,7 @@ from ptosim.language.cpp.kinds import (
     UNKNOWN,
     Array,
     Cell,
+    Enum,
     Member,
     Named,
     Num,
@@ -35,8 +37,10 @@ from ptosim.language.cpp.kinds import (
     Scalar,
     Tile,
     is_null,
+    number,
 )
 from ptosim.language.cpp.library import is_numeric
+from ptosim.language.cpp.names import AUTO
 from ptosim.language.cpp.objects import Objects
 from ptosim.language.cpp.references import CHOSEN
 from ptosim.language.cpp.state import CppError, refused
@@ -482,7 +486,10 @@ class Statements(Objects):
             return
         is_plain = isinstance(type_, (Scalar, Pointer)) and not isinstance(made, Array)
         held = type_ if is_plain else self._held(made)
-        self.scope.names[word] = self.cell(made, held)
+        if has_word(node, "const", "constexpr"):  # it is the member that it is made
+            self.scope.names[word] = self.cell(made, held)
+        else:
+            self.scope.names[word] = self.variable_of_type(type_, made, held)
 
     def _referred(self, type_: Any, value: Any, *, is_const: bool) -> Any:
         """Return what a reference is bound to: a number of its own where it has another type."""
@@ -494,6 +501,20 @@ class Statements(Objects):
         return self.as_type(self.taken(made, value), type_, value)
 
     no_number: Any
+
+    def variable_of_type(self, type_: Any, made: Any, held: Any) -> Cell:
+        """Return a variable; one of an enumeration of the file is a number, which branches and
+        loops may change."""
+        if type_ == AUTO and isinstance(made, Member):
+            found = self.scope.space(made.enum)
+            is_of_file = isinstance(found, Declared) and found.kind == "enum"
+            type_ = Enum(made.enum) if is_of_file else type_
+        if not isinstance(type_, Enum):
+            return self.cell(made, held)
+        made = number(made.const) if isinstance(made, Member) else made
+        cell = self.cell(made, self._held(made))
+        cell.enum = type_
+        return cell
 
     def _held(self, made: Any) -> Any:
         return made.type if isinstance(made, Num) else None

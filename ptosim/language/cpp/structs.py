@@ -35,6 +35,7 @@ from ptosim.language.cpp.kinds import (
     Place,
     Pointer,
     Scalar,
+    StandardArray,
     Struct,
     StructType,
     Tile,
@@ -97,6 +98,8 @@ class Structs(Calls):
         its own: C++ copies it."""
         if isinstance(value, Lambda) and value.node is not None:
             return self._copied_lambda(value)
+        if isinstance(value, Array) and isinstance(value.type, StandardArray):
+            return Array(value.type, [self.copied_cell(c) for c in value.cells])
         if not isinstance(value, Struct):
             return value
         made = Struct(value.type, {})
@@ -123,7 +126,9 @@ class Structs(Calls):
         value = cell.value
         if isinstance(value, Array):
             value = Array(value.type, [self.copied_cell(c) for c in value.cells])
-        return self.cell(self.copied(value), cell.type, soft=cell.soft)
+        made = self.cell(self.copied(value), cell.type, soft=cell.soft)
+        made.enum = cell.enum
+        return made
 
     # -- pairs, tuples, structured bindings --------------------------------------------------------
 
@@ -253,7 +258,7 @@ class Structs(Calls):
             else:
                 value = self.constructed(type_, [], part, text(name))
             held = type_ if isinstance(type_, (Scalar, Pointer)) else None
-            made.fields[text(name)] = self.cell(value, held)
+            made.fields[text(name)] = self.variable_of_type(type_, value, held)
 
     def _construct(self, made: Struct, found: Overloads, args: list[Any], node: Any) -> None:
         fitting = [

@@ -35,12 +35,15 @@ _COMPILER = (
     "g++", "-std=c++17", "-O0", "-w", "-fsanitize=undefined", "-fno-sanitize-recover=all"
 )  # fmt: skip
 _HEAD = """#include <algorithm>
+#include <array>
 #include <cstdint>
 #include <cstdio>
 #include <sys/time.h>
 #include <sys/wait.h>
+#include <tuple>
 #include <type_traits>
 #include <unistd.h>
+#include <utility>
 #define AICORE
 #define __global__
 #define __gm__
