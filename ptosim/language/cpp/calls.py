@@ -192,7 +192,7 @@ class Calls(Repeats):
             before = part.prev_sibling
             if part.type == "identifier":
                 if before is None or before.type != "&":
-                    self._captured(text(part), scope)
+                    self._captured(text(part), scope, part)
             elif part.type == "lambda_capture_initializer" or field_of(part, "right") is not None:
                 left, right = field_of(part, "left"), field_of(part, "right")
                 if part.text.lstrip().startswith(b"&") or (
@@ -205,19 +205,19 @@ class Calls(Repeats):
                 scope.names[text(left)] = self.cell(value, held)
         if b"=" in captures.text and captures.text.lstrip(b"[ ").startswith(b"="):
             for word in identifiers(field_of(node, "body")):
-                self._captured(word, scope)
+                self._captured(word, scope, node)
         own = frozenset(scope.names)
         scope.names.update(referred)
         return Lambda(node, scope, own)
 
-    def _captured(self, word: str, scope: Scope) -> None:
+    def _captured(self, word: str, scope: Scope, node: Any) -> None:
         """What a lambda captures by its value stays what it is now; a field is captured with its
         object, by `this`."""
         found, this = self.scope.find(word), self.scope.find("this")
         if isinstance(this, Struct) and this.fields.get(word) is found:
             return
         if isinstance(found, (Place, Chosen, Viewed)):
-            value = self.taken(found, self.make.at)
+            value = self.taken(found, node)
             scope.names[word] = self.cell(value, getattr(value, "type", None))
         elif isinstance(found, Cell) and isinstance(found.value, (Num, Struct, Array, Lambda)):
             scope.names[word] = self.copied_cell(found)

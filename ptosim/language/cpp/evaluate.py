@@ -107,7 +107,7 @@ class Expressions(References):
             return self.punned(held, value.type, node)
         if isinstance(value, Chosen):
             values = [self.taken(c, node) for c in value.cells]
-            return self._selected(values, value.at, node, self.choose)
+            return self.selected(values, value.at, node, self.choose)
         return value
 
     def lv(self, node: Any) -> Any:
@@ -405,7 +405,7 @@ class Expressions(References):
         if all(isinstance(v, Num) for v in values) and len(values) <= _MOST_CHOSEN:
             return Chosen(owner.cells, at)
         if all(isinstance(v, Tile) and v.address.value is not None for v in values):
-            return self._selected(values, at, node, self.chosen_tile)
+            return self.selected(values, at, node, self.chosen_tile)
         if all(isinstance(v, Array) for v in values) and len(values) <= _MOST_CHOSEN:
             rows = zip(*(v.cells for v in values), strict=True)
             chosen: list[Any] = [Chosen(list(row), at) for row in rows]
@@ -416,7 +416,8 @@ class Expressions(References):
             return Struct(values[0].type, fields)
         raise NeedsConstant(node, "which element is meant depends on values of the run")
 
-    def _selected(self, values: list[Any], at: Num, node: Any, choose: Any) -> Any:
+    def selected(self, values: list[Any], at: Num, node: Any, choose: Any) -> Any:
+        """Return the one of some values that a number of the run chooses."""
         if len(values) > _MOST_CHOSEN:
             raise NeedsConstant(
                 node, f"which of {len(values)} elements is meant differs by the run"

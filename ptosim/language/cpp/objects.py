@@ -31,6 +31,7 @@ from ptosim.language.cpp.kinds import (
     PipeType,
     Pointer,
     Scalar,
+    StandardArray,
     Struct,
     StructType,
     Tile,
@@ -117,6 +118,7 @@ class Objects(Expressions):
         raise NotImplementedError
 
     def _array(self, type_: ArrayType, args: list[Any], node: Any, label: str) -> Array:
+        args = self._braced(type_, args, node)
         if len(args) > type_.count:
             raise CppError(node, f"{len(args)} values for an array of {type_.count}")
         if type_.count > 65_536:
@@ -129,6 +131,27 @@ class Objects(Expressions):
             made = self.constructed(type_.of, given, node, f"{label}{i}")
             cells.append(self.cell(made, type_.of))
         return Array(type_, cells)
+
+    def _braced(self, type_: ArrayType, args: list[Any], node: Any) -> list[Any]:
+        """Return the values of an array: `std::array` has one more pair of braces than it needs;
+        where the inner ones are left out, numbers fill one element after the other."""
+        is_inside = isinstance(type_, StandardArray) and len(args) == 1
+        args = args[0] if is_inside and isinstance(args[0], list) else args
+        of, has_numbers = type_.of, any(isinstance(a, Num) for a in args)
+        if isinstance(of, ArrayType) and has_numbers:
+            size = of.count
+            while isinstance(of := of.of, ArrayType):
+                size *= of.count
+            if not isinstance(of, Scalar) or not all(isinstance(a, Num) for a in args):
+                raise _left_out(node)
+            return [args[i : i + size] for i in range(0, len(args), size)]
+        if isinstance(of, StructType) and has_numbers and not self.has_constructor(of):
+            raise _left_out(node)
+        return args
+
+    def has_constructor(self, type_: StructType) -> bool:
+        """Has a struct of the file a constructor?"""
+        raise NotImplementedError
 
     # -- tiles -------------------------------------------------------------------------------------
 
@@ -533,3 +556,7 @@ def _sizes_in(sizes: list[Num]) -> str:
 
 
 __all__ = ["Objects", "field_of", "has_word"]
+
+
+def _left_out(node: Any) -> CppError:
+    return refused(node, text(node)[:40], "braces are left out", "write those of each element")

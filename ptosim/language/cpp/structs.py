@@ -26,6 +26,7 @@ from ptosim.language.cpp.kinds import (
     Array,
     ArrayType,
     Cell,
+    Chosen,
     Designated,
     Event,
     Global,
@@ -107,7 +108,7 @@ class Structs(Calls):
         for key, cell in value.fields.items():
             inside = cell.cell if isinstance(cell, Viewed) else cell
             if not isinstance(inside, Cell):
-                made.fields[key] = cell
+                made.fields[key] = self.copied_cell(cell) if isinstance(cell, Chosen) else cell
                 continue
             own = cells.setdefault(id(inside), self.copied_cell(inside))
             made.fields[key] = Viewed(own, cell.type) if isinstance(cell, Viewed) else own
@@ -121,8 +122,12 @@ class Structs(Calls):
         scope.names = {n: self.copied_cell(c) if n in value.own else c for n, c in names.items()}
         return Lambda(value.node, scope, value.own)
 
-    def copied_cell(self, cell: Cell) -> Cell:
-        """Return a variable of its own with what another one holds."""
+    def copied_cell(self, cell: Cell | Chosen) -> Cell:
+        """Return a variable of its own with what another one holds, or the one that is chosen."""
+        if isinstance(cell, Chosen):
+            at, values = self.make.at, [c.value for c in cell.cells]
+            value = self.selected(values, cell.at, at, self.choose)
+            return self.cell(value, value.type)
         value = cell.value
         if isinstance(value, Array):
             value = Array(value.type, [self.copied_cell(c) for c in value.cells])
@@ -213,6 +218,9 @@ class Structs(Calls):
             return found
         scope = self._object_scope(this)
         return Overloads(found.name, [in_scope(f, scope) for f in method.functions])
+
+    def has_constructor(self, type_: StructType) -> bool:
+        return self._constructors(type_) is not None
 
     def _constructors(self, type_: StructType) -> Overloads | None:
         key = f"~{type_.name}"
