@@ -76,6 +76,9 @@ class Structs(Calls):
 
     def _fill(self, cell: Any, value: Any, node: Any) -> None:
         """Give a field its first value."""
+        if isinstance(cell, Cell) and cell.type == _REFERENCE and isinstance(value, Num):
+            raise refused(node, text(node)[:40], "a field is a reference to a number",
+                          "bind it in a constructor")  # fmt: skip
         if isinstance(cell, Viewed):
             self.assign(cell, value, node)
         elif isinstance(value, list):
