@@ -31,6 +31,7 @@ from ptosim.language.cpp.kinds import (
     Chosen,
     Dims,
     Enum,
+    Global,
     Lambda,
     Member,
     Named,
@@ -67,6 +68,9 @@ _ONE = frozenset(("bit_cast", "abs", "move", "forward", "ref", "as_const", "get"
 """Functions of the standard library with one argument."""
 _SURELY = 16
 """Calls in a row after which a function that calls itself with a pack goes on doing so."""
+
+
+_CAPTURED = (Num, Struct, Array, Lambda, Tile, Global)
 
 
 class Calls(Repeats):
@@ -219,7 +223,7 @@ class Calls(Repeats):
         if isinstance(found, (Place, Chosen, Viewed)):
             value = self.taken(found, node)
             scope.names[word] = self.cell(value, getattr(value, "type", None))
-        elif isinstance(found, Cell) and isinstance(found.value, (Num, Struct, Array, Lambda)):
+        elif isinstance(found, Cell) and isinstance(found.value, _CAPTURED):
             scope.names[word] = self.copied_cell(found)
 
     copied_cell: Any

@@ -357,7 +357,7 @@ class Expressions(References):
             elif isinstance(value, Struct) and value is not target.value:
                 self._filled(target, value, node)
             else:
-                target.set(value)
+                target.set(self.copied(value))
         else:
             self.assigned(target, value, node)
 

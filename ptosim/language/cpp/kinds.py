@@ -407,8 +407,13 @@ class Tile:
     valid: tuple[Cell, Cell]
     block: list[Any]
     place: Any = None
-    is_chosen: bool = False
-    """Is it one of several tiles, at the address that was selected?"""
+    chosen: Any = None
+    """Of one of two tiles, at the address that was selected: the condition, the two, and a cell
+    with what they were when it was selected."""
+    is_shared: bool = False
+    """Do several variables mean it, each of which would be placed by itself?"""
+    is_moved: bool = False
+    """Was it placed or cut again after it was declared?"""
 
 
 @dataclass(slots=True, eq=False)

@@ -56,7 +56,7 @@ class Objects(Expressions):
         if isinstance(type_, (Scalar, Pointer, Enum)):
             return self._plain_value(type_, args, node)
         if len(args) == 1 and isinstance(args[0], _COPIED) and args[0].type == type_:
-            return args[0]
+            return self.copied(args[0])
         if isinstance(type_, (TileType, GlobalType, Dims)):
             return self._of_memory(type_, args, node, label)
         if isinstance(type_, EventType):
@@ -184,8 +184,7 @@ class Objects(Expressions):
 
     def place_tile(self, tile: Tile, address: Num, node: Any) -> None:
         """`TASSIGN(tile, address)`: the first one where the tile is declared gives it storage."""
-        if tile.is_chosen:
-            raise NeedsConstant(node, "which tile is placed depends on values of the run")
+        self._refuse_change(tile, "placed", node)
         if self.is_auto:
             return
         is_first, is_same = tile.made is None, self.make.ops is tile.block
@@ -193,9 +192,20 @@ class Objects(Expressions):
             hoisted = address if is_same or address.is_known else number(0, LONG)
             self._allocate(tile, hoisted, node, in_place=is_same)
         if not is_first or not is_same:
+            tile.is_moved = True
             self.make.op("pto.tassign", [self.tile(tile, node), self.place_word(address)],
                          [tile.type.ir])  # fmt: skip
         tile.address.set(address)
+
+    def _refuse_change(self, tile: Tile, what: str, node: Any) -> None:
+        """Raise CppError for a tile that stands for one of several, and for one that several
+        variables mean."""
+        if tile.chosen is not None:
+            raise NeedsConstant(node, f"which tile is {what} depends on values of the run")
+        if tile.is_shared:
+            why = f"`{tile.label}` was copied where its address depends on values of the run"
+            raise NeedsConstant(node, f"{why}: one of the two cannot be {what} by itself",
+                                "declare another tile, and place it by TASSIGN")  # fmt: skip
 
     def _allocate(self, tile: Tile, address: Num | None, node: Any, in_place: bool) -> None:
         after, extents, at = tile.place
@@ -233,6 +243,7 @@ class Objects(Expressions):
 
     def tile(self, tile: Tile, node: Any) -> Typed:
         """Return a tile as an operand; one that was never placed has no address."""
+        self.renew(tile, node)
         name = self.read(tile.name, node, f"tile `{tile.label}`")
         if tile.made is None:
             self._allocate(tile, None, node, in_place=self.make.ops is tile.block)
@@ -248,6 +259,7 @@ class Objects(Expressions):
 
     def address_of(self, tile: Tile, node: Any) -> Num:
         """Return the byte address of a tile."""
+        self.renew(tile, node)
         address = self.read(tile.address, node, f"the address of `{tile.label}`")
         if address is None:
             raise CppError(
@@ -261,17 +273,47 @@ class Objects(Expressions):
         """Return one of two tiles, as a tile at the address that is selected."""
         if a.type != b.type:
             raise NeedsConstant(node, "tiles of two types are selected by a value of the run")
-        address = self.choose(condition, self.address_of(a, node), self.address_of(b, node), node)
-        extents = [self.choose(condition, self.read(x, node), self.read(y, node), node)
-                   for x, y in zip(a.valid, b.valid, strict=True)]  # fmt: skip
+        address, extents = self._place_of_chosen(condition, a, b, node)
         open_ = [e for e, s in zip(extents, (a.type.v_row, a.type.v_col), strict=True) if s < 0]
         made = self._tile(a.type, open_, node, a.label)
         self.place_tile(made, address, node)
-        made.is_chosen = True
+        made.chosen = condition, a, b, self.cell(_state(a, b), soft=True)
         return made
+
+    def _place_of_chosen(
+        self, condition: Num, a: Tile, b: Tile, node: Any
+    ) -> tuple[Num, list[Num]]:
+        address = self.choose(condition, self.address_of(a, node), self.address_of(b, node), node)
+        extents = [
+            self.choose(condition, self.extent(a, axis, node), self.extent(b, axis, node), node)
+            for axis in (0, 1)
+        ]
+        return address, extents
+
+    def renew(self, tile: Tile, node: Any) -> None:
+        """A reference to one of two tiles is where that one is by now, and as large."""
+        if tile.chosen is None:
+            return
+        condition, a, b, seen = tile.chosen
+        self.renew(a, node)
+        self.renew(b, node)
+        if seen.value == _state(a, b):
+            return
+        address, extents = self._place_of_chosen(condition, a, b, node)
+        operand = Typed(self.read(tile.name, node), tile.type.ir)
+        self.make.op("pto.tassign", [operand, self.place_word(address)], [operand.type])
+        tile.address.set(address)
+        if tile.type.v_row < 0 or tile.type.v_col < 0:
+            for cell, extent in zip(tile.valid, extents, strict=True):
+                cell.set(extent)
+            sizes = [self.index(extent) for extent in extents]
+            self.make.op("pto.set_validshape", [operand, *sizes], [operand.type])
+        tile.is_moved = True
+        seen.set(_state(a, b))
 
     def set_valid(self, tile: Tile, row: Num | None, col: Num | None, node: Any) -> None:
         """Give a tile new valid extents: `pto.set_validshape`."""
+        self._refuse_change(tile, "cut", node)
         for cell, value in zip(tile.valid, (row, col), strict=True):
             if value is not None:
                 cell.set(value)
@@ -281,6 +323,7 @@ class Objects(Expressions):
             return
         operands = [self.index(self.extent(tile, i, node)) for i in (0, 1)]
         operand = self.tile(tile, node)
+        tile.is_moved = True
         self.make.op("pto.set_validshape", [operand, *operands], [operand.type])
 
     def taken(self, value: Any, node: Any) -> Any:
@@ -300,6 +343,7 @@ class Objects(Expressions):
 
     def extent(self, tile: Tile, axis: int, node: Any) -> Num:
         """Return the valid rows or columns of a tile."""
+        self.renew(tile, node)
         value = tile.valid[axis].value
         if value is not UNKNOWN:
             return value
@@ -549,6 +593,12 @@ class Objects(Expressions):
             found = self.ev(value)
             return self.as_type(found, type_, node) if library.is_numeric(found) else found
         return self.constructed(type_, args, node)
+
+
+def _state(*tiles: Tile) -> tuple[Any, ...]:
+    """Return what tells if tiles were placed or cut again: what is not known equals nothing."""
+    cells = (cell for tile in tiles for cell in (tile.address, *tile.valid))
+    return tuple(object() if cell.value is UNKNOWN else cell.value for cell in cells)
 
 
 def _sizes_in(sizes: list[Num]) -> str:

@@ -18,6 +18,7 @@ from ptosim.ground.records import dataclass, field
 from ptosim.ground.source import Source, Span
 from ptosim.language.build import Builder
 from ptosim.language.cpp.arithmetic import literal
+from ptosim.language.cpp.copies import dropped, without_copies
 from ptosim.language.cpp.declared import (
     Collector,
     Instantiation,
@@ -275,6 +276,7 @@ class _File:
         made.pipe_ids, made.unrolling, made.carried_before, made.rounds = {}, {}, {}, []
         made.argument_values, made.values_of, made.places = {}, {}, {}
         made.defaults, made.scalars, made.small, made.long = {}, None, set(), set()
+        made.tile_copies = []
         made.has_launched = made.cell(Num(BOOL, False), BOOL)
         made.prepare()
         return made
@@ -383,7 +385,8 @@ def _followed(follower: Follower, file: _File, name: str) -> _Followed:
     follower.arguments_open = {n for n in names if f"%{n}" not in fixed}
     follower.follow(function, scope, values, _instantiated(file, name) or function.node)
     args = [_Arg(n, follower.argument_types[n]) for n in names]
-    ops = _alive([*follower.constants.values(), *follower.make.ops])
+    every = [*follower.constants.values(), *follower.make.ops]
+    ops = _alive(without_copies(every, follower.tile_copies))
     _refuse_depth(ops)
     return _Followed(
         follower, _without_ffts(args, ops), ops, follower.place(function.node.start_byte)
@@ -543,16 +546,8 @@ def _alive(ops: list[Operation]) -> list[Operation]:
         dead.add(id(op))
         for tok in _tokens(op):
             uses[tok.value] -= 1
-    _drop(ops, dead)
+    dropped(ops, dead)
     return ops
-
-
-def _drop(ops: list[Operation], dead: set[int]) -> None:
-    waiting = [ops]
-    while waiting:
-        some = waiting.pop()
-        some[:] = [op for op in some if id(op) not in dead]
-        waiting += [b.ops for op in some for r in op.regions for b in r.blocks]
 
 
 _PURE = ("arith.", "pto.make_tensor_view", "pto.partition_view", "pto.addptr", "pto.get_block",

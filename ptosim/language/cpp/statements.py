@@ -11,6 +11,7 @@ from typing import Any
 from ptosim.ground.ir.core import Operation
 from ptosim.ground.records import dataclass
 from ptosim.language.build import Typed
+from ptosim.language.cpp.copies import Copies
 from ptosim.language.cpp.declared import (
     Collector,
     Declared,
@@ -41,7 +42,6 @@ from ptosim.language.cpp.kinds import (
 )
 from ptosim.language.cpp.library import is_numeric
 from ptosim.language.cpp.names import AUTO
-from ptosim.language.cpp.objects import Objects
 from ptosim.language.cpp.references import CHOSEN
 from ptosim.language.cpp.state import CppError, refused
 
@@ -83,7 +83,7 @@ def _first_error(node: Any) -> Any:
     return node
 
 
-class Statements(Objects):
+class Statements(Copies):
     """Execution of statements."""
 
     frame: Frame
@@ -534,10 +534,6 @@ class Statements(Objects):
         found = self.from_value(type_, found, node, word)
         is_pointer = isinstance(type_, Pointer) or value.type == "pointer_expression"
         return found if is_pointer else self.copied(found)
-
-    def copied(self, value: Any) -> Any:
-        """Return an object with fields as one of its own."""
-        raise NotImplementedError
 
     def bind_parts(self, name: Any, value: Any, node: Any, *, is_reference: bool) -> None:
         """Name the parts of an object."""

@@ -85,7 +85,8 @@ class Structs(Calls):
             type_ = cell.type or self.type_of_value(cell, node)
             cell.set(self.constructed(type_, value, node))
         else:
-            cell.set(self.as_type(value, cell.type, node) if cell.type else self.copied(value))
+            value = self.copied(value)
+            cell.set(self.as_type(value, cell.type, node) if cell.type else value)
 
     def _shared(self, made: Struct, node: Any) -> None:
         """The fields of a union are views of the same bits."""
@@ -105,7 +106,7 @@ class Structs(Calls):
         if isinstance(value, Array) and isinstance(value.type, StandardArray):
             return Array(value.type, [self.copied_cell(c) for c in value.cells])
         if not isinstance(value, Struct):
-            return value
+            return super().copied(value)
         made = Struct(value.type, {})
         cells: dict[int, Any] = {}
         for key, cell in value.fields.items():

@@ -475,6 +475,7 @@ class Sync(Operators):
                 items = [self.index(self.extent(entry, axis, node)), *items]
         self.make.op(f"pto.tpop_from_{other}", items, [], results=[name], arrow=[entry.type.ir])
         entry.name.set(name)
+        entry.is_moved = True
         entry.made = entry.made or self.make.ops[-1]
         entry.address.set(None)
         self.side_of(entry)

@@ -1,0 +1,89 @@
+"""Copies of tiles and of global tensors. C++ copies what an object says: the address and the valid
+extents of a tile, the pointer of a tensor. Whoever places one of the two anew leaves the other."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from ptosim.ground.ir.core import Operation, walk
+from ptosim.language.build import renamed
+from ptosim.language.cpp.kinds import UNKNOWN, Cell, Global, Tile
+from ptosim.language.cpp.objects import Objects
+
+
+class Copies(Objects):
+    """Copying objects of the library."""
+
+    tile_copies: list[tuple[Tile, Any, Tile, Any]]
+    """Each copy with its name in the program, what it is a copy of, and the name of that."""
+
+    def copied(self, value: Any) -> Any:
+        """Return a tile or a global tensor as one of its own, anything else as it is."""
+        if isinstance(value, Tile):
+            return self._copied_tile(value)
+        if isinstance(value, Global):
+            return self._copied_global(value)
+        return value
+
+    def _copied_tile(self, tile: Tile) -> Tile:
+        """Return a tile at the same address, with a name of its own. One whose address the run says
+        is shared, and may not be placed anew (see `place_tile`): so is one that has none, where
+        the assembler places tiles."""
+        if self.is_auto:
+            return tile
+        self.renew(tile, self.make.at)
+        address, extents = tile.address.value, [cell.value for cell in tile.valid]
+        if any(value is UNKNOWN for value in (address, tile.name.value, *extents)):
+            tile.is_shared = True
+            return tile
+        if tile.made is not None and address is None:  # a slot of a FIFO
+            tile.is_shared = True
+            return tile
+        sizes = tile.type.v_row, tile.type.v_col
+        given = [e for e, size in zip(extents, sizes, strict=True) if size < 0]
+        made = self._tile(tile.type, given, self.make.at, tile.label)
+        if address is not None:
+            self.place_tile(made, address, self.make.at)
+            made.is_moved = False
+            self.tile_copies.append((made, made.name.value, tile, tile.name.value))
+        return made
+
+    def _copied_global(self, value: Global) -> Global:
+        def own(cell: Cell) -> Cell:
+            return self.cell(cell.value, cell.type, soft=cell.soft)
+
+        return Global(
+            value.type,
+            own(value.pointer),
+            [own(c) for c in value.sizes],
+            [own(c) for c in value.strides],
+            own(value.view),
+            value.label,
+            value.slot,
+        )
+
+
+def without_copies(
+    ops: list[Operation], copies: Sequence[tuple[Tile, Any, Tile, Any]]
+) -> list[Operation]:
+    """Give the names of copied tiles back where neither was placed or cut anew: they are the same
+    tile for good."""
+    meant: dict[str, str] = {}
+    for made, copy, tile, of in copies:  # in the order of the text
+        if not (made.is_moved or tile.is_moved):
+            meant[copy[1:]] = meant.get(of[1:], of[1:])
+    if meant:
+        every = walk(ops)
+        dropped(ops, {id(op) for op in every if any(n in meant for n, _, _ in op.result_tokens)})
+        renamed(ops, meant)
+    return ops
+
+
+def dropped(ops: list[Operation], which: set[int]) -> None:
+    """Leave out operations, by their `id`, here and in all regions."""
+    waiting = [ops]
+    while waiting:
+        some = waiting.pop()
+        some[:] = [op for op in some if id(op) not in which]
+        waiting += [b.ops for op in some for r in op.regions for b in r.blocks]
