@@ -34,7 +34,6 @@ from ptosim.language.cpp.kinds import (
     Place,
     Pointer,
     Scalar,
-    StandardArray,
     Struct,
     StructType,
     Tile,
@@ -352,9 +351,7 @@ class Expressions(References):
                 value = self.cast(value, target.type, node)
             if isinstance(value, Member) and isinstance(target.type, Scalar):
                 value = self.cast(self.num(value, node), target.type, node)
-            if isinstance(value, Array) and isinstance(value.type, StandardArray):
-                target.set(self.copied(value))
-            elif isinstance(value, Struct) and value is not target.value:
+            if isinstance(value, Struct) and value is not target.value:
                 self._filled(target, value, node)
             else:
                 target.set(self.copied(value))
