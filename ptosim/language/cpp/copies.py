@@ -15,7 +15,7 @@ from ptosim.language.cpp.objects import Objects
 class Copies(Objects):
     """Copying objects of the library."""
 
-    tile_copies: list[tuple[Tile, Any, Tile, Any]]
+    tile_copies: list[tuple[Tile, str, Tile, str]]
     """Each copy with its name in the program, what it is a copy of, and the name of that."""
 
     def copied(self, value: Any) -> Any:
@@ -65,14 +65,15 @@ class Copies(Objects):
 
 
 def without_copies(
-    ops: list[Operation], copies: Sequence[tuple[Tile, Any, Tile, Any]]
+    ops: list[Operation], copies: Sequence[tuple[Tile, str, Tile, str]]
 ) -> list[Operation]:
     """Give the names of copied tiles back where neither was placed or cut anew: they are the same
     tile for good."""
     meant: dict[str, str] = {}
     for made, copy, tile, of in copies:  # in the order of the text
         if not (made.is_moved or tile.is_moved):
-            meant[copy[1:]] = meant.get(of[1:], of[1:])
+            of = of.removeprefix("%")
+            meant[copy.removeprefix("%")] = meant.get(of, of)
     if meant:
         every = walk(ops)
         dropped(ops, {id(op) for op in every if any(n in meant for n, _, _ in op.result_tokens)})

@@ -65,6 +65,13 @@ _MOST_CHOSEN = 64
 _EXTENTS = {"RowMaskInternal": 0, "ColMaskInternal": 1}
 
 
+def _are_equal(one: Member, two: Member) -> bool:
+    """Two names of a file may have one number; of words of the library each is another one."""
+    if one.is_own and two.is_own:
+        return one.const == two.const
+    return (one.enum, one.name) == (two.enum, two.name)
+
+
 class Expressions(References):
     """Evaluation of expressions."""
 
@@ -240,8 +247,7 @@ class Expressions(References):
             return self._logical({"and": "&&", "or": "||"}.get(op, op), first, right, node)
         second = self.ev(right)
         if isinstance(first, Member) and isinstance(second, Member) and op in ("==", "!="):
-            same = (first.enum, first.name) == (second.enum, second.name)
-            return Num(BOOL, same == (op == "=="))
+            return Num(BOOL, _are_equal(first, second) == (op == "=="))
         self.here(node)
         return self.binary(op, first, second, node)
 

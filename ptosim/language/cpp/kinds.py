@@ -112,6 +112,8 @@ class Member:
     enum: str
     name: str
     const: int = 0
+    is_own: bool = False
+    """Is it of the file, and has its number? Those of the library are words."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -115,7 +115,7 @@ class Names(Templates):
                     const = self.known(self.num(self.ev(value), value), value, "an enumerator")
                 else:
                     const = self._enumerator(last).const + 1 if last is not None else 0
-            found.made[()] = Member(found.scope.label, found.name, const)
+            found.made[()] = Member(found.scope.label, found.name, const, is_own=True)
         return found.made[()]
 
     def built_in(self, word: str, node: Any) -> Any:
