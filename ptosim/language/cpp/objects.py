@@ -193,8 +193,7 @@ class Objects(Expressions):
             self._allocate(tile, hoisted, node, in_place=is_same)
         if not is_first or not is_same:
             tile.is_moved = True
-            self.make.op("pto.tassign", [self.tile(tile, node), self.place_word(address)],
-                         [tile.type.ir])  # fmt: skip
+            self._move(self.tile(tile, node), address)
         tile.address.set(address)
 
     def _refuse_change(self, tile: Tile, what: str, node: Any) -> None:
@@ -301,13 +300,12 @@ class Objects(Expressions):
             return
         address, extents = self._place_of_chosen(condition, a, b, node)
         operand = Typed(self.read(tile.name, node), tile.type.ir)
-        self.make.op("pto.tassign", [operand, self.place_word(address)], [operand.type])
+        self._move(operand, address)
         tile.address.set(address)
         if tile.type.v_row < 0 or tile.type.v_col < 0:
             for cell, extent in zip(tile.valid, extents, strict=True):
                 cell.set(extent)
-            sizes = [self.index(extent) for extent in extents]
-            self.make.op("pto.set_validshape", [operand, *sizes], [operand.type])
+            self._cut(operand, [self.index(extent) for extent in extents])
         tile.is_moved = True
         seen.set(_state(a, b))
 
@@ -321,10 +319,15 @@ class Objects(Expressions):
             before, _, at = tile.place
             tile.place = (before, tuple(c.value for c in tile.valid), at)
             return
-        operands = [self.index(self.extent(tile, i, node)) for i in (0, 1)]
-        operand = self.tile(tile, node)
+        sizes = [self.index(self.extent(tile, i, node)) for i in (0, 1)]
         tile.is_moved = True
-        self.make.op("pto.set_validshape", [operand, *operands], [operand.type])
+        self._cut(self.tile(tile, node), sizes)
+
+    def _move(self, tile: Typed, address: Num) -> None:
+        self.make.op("pto.tassign", [tile, self.place_word(address)], [tile.type])
+
+    def _cut(self, tile: Typed, sizes: list[Typed]) -> None:
+        self.make.op("pto.set_validshape", [tile, *sizes], [tile.type])
 
     def taken(self, value: Any, node: Any) -> Any:
         """Return what is in a cell, an element of memory or an extent of a tile."""
