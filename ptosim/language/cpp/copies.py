@@ -33,18 +33,16 @@ class Copies(Objects):
         if self.is_auto:
             return tile
         self.renew(tile, self.make.at)
-        address, extents = tile.address.value, [cell.value for cell in tile.valid]
-        if any(value is UNKNOWN for value in (address, tile.name.value, *extents)):
-            tile.is_shared = True
-            return tile
-        if tile.made is not None and address is None:  # a slot of a FIFO
+        at, address = self.make.at, tile.address.value
+        is_slot = tile.made is not None and address is None  # of a FIFO
+        if is_slot or UNKNOWN in (address, tile.name.value):
             tile.is_shared = True
             return tile
         sizes = tile.type.v_row, tile.type.v_col
-        given = [e for e, size in zip(extents, sizes, strict=True) if size < 0]
-        made = self._tile(tile.type, given, self.make.at, tile.label)
+        given = [self.extent(tile, axis, at) for axis in (0, 1) if sizes[axis] < 0]
+        made = self._tile(tile.type, given, at, tile.label)
         if address is not None:
-            self.place_tile(made, address, self.make.at)
+            self.place_tile(made, address, at)
             made.is_moved = False
             self.tile_copies.append((made, made.name.value, tile, tile.name.value))
         return made
