@@ -12,18 +12,13 @@ from pathlib import Path
 
 import pytest
 
-from tests.language.cpp.scalars.compiled import (
-    ARGUMENTS,
-    BATCH,
-    MEMORY,
-    Compared,
-    compared,
-    compiled,
-    missing,
-)
+from tests.language.cpp.against import Compared, compared
+from tests.language.cpp.compiler import ARGUMENTS, compiled, missing
+from tests.language.cpp.scalars.compiled import MEMORY, SCALARS
 from tests.language.cpp.scalars.kernel import kernel
 from tests.support.paths import TREE
 
+_BATCH = SCALARS.batch
 _DEEP = 15
 """Batches in the deep tier besides the one of the default tier."""
 _CONSTRUCTS = {
@@ -93,10 +88,10 @@ def sanitizer() -> None:
 @pytest.mark.sampled(0, 1)
 @pytest.mark.parametrize("batch", range(1 + _DEEP))
 def test_values_are_those_of_a_compiler(batch: int, sanitizer: None, tmp_path: Path) -> None:
-    found = compared(range(batch * BATCH, (batch + 1) * BATCH), tmp_path)
+    found = compared(SCALARS, range(batch * _BATCH, (batch + 1) * _BATCH), tmp_path)
     assert not found.faults, "\n".join(found.faults)
-    assert found.kernels == BATCH
-    assert found.runs >= 2 * BATCH, "most of four runs of each kernel are to be compared"
+    assert found.kernels == _BATCH
+    assert found.runs >= 2 * _BATCH, "most of four runs of each kernel are to be compared"
 
 
 @_compiler
@@ -130,7 +125,7 @@ def test_what_is_undefined_or_no_program_is_left_out(sanitizer: None, tmp_path: 
         _kernel("out[0] = 2147483643 + n;"),
         _kernel("for (int i = 0; i != n; i += 2) i &= 1023; out[0] = 7;"),
     ]
-    converted, no_program, sometimes, endless = compiled(texts, tmp_path)
+    converted, no_program, sometimes, endless = compiled(texts, SCALARS.frame, tmp_path)
     assert converted == {(n, m): [n - 56, 1, 0, 1, 2, 3, m % 4] for n, m in ARGUMENTS}
     assert no_program == {}
     assert sometimes == {(n, m): [2147483643 + n, *MEMORY[1:]] for n, m in ARGUMENTS if n < 5}
@@ -139,7 +134,7 @@ def test_what_is_undefined_or_no_program_is_left_out(sanitizer: None, tmp_path: 
 
 def test_another_value_is_told() -> None:
     """The comparison can fail: it is given what no compiler would say, of one pair of arguments."""
-    found = Compared()
+    found = Compared(SCALARS)
     text = _kernel("out[0] = n / 2;")
     found.add("wrong", text, "a5", {(5, 3): [3, *MEMORY[1:]]})
     found.add("right", text, "a2a3", {(5, 3): [2, *MEMORY[1:]]})
@@ -151,7 +146,7 @@ def test_another_value_is_told() -> None:
 def test_what_is_refused_is_counted_and_an_internal_error_is_a_fault(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    found, right = Compared(), {(0, 0): [*MEMORY]}
+    found, right = Compared(SCALARS), {(0, 0): [*MEMORY]}
     found.add("refused", _kernel("goto end; end:;"), "a5", right)
     assert (len(found.refused), found.faults) == (1, [])
     monkeypatch.setattr("ptosim.language.cpp.reader._followed", lambda *_: {}["no such name"])
@@ -160,7 +155,7 @@ def test_what_is_refused_is_counted_and_an_internal_error_is_a_fault(
 
 
 def test_a_run_that_is_too_long_is_left_out() -> None:
-    found = Compared()
+    found = Compared(SCALARS)
     text = _kernel("for (int i = 0; i < 3000000; i++) out[3] += i & n;")
     found.add("long", text, "a5", {(1, 2): [*MEMORY]})
     assert (found.long, found.runs, found.faults) == (1, 0, [])
@@ -194,9 +189,11 @@ def test_kernels_have_every_construct() -> None:
 def _corners(name: str, folder: Path) -> Iterator[Compared]:
     """Compare each line of a file of data."""
     texts = [_kernel(line) for line in (_DATA / name).read_text(encoding="utf-8").splitlines()]
-    for number, (text, right) in enumerate(zip(texts, compiled(texts, folder), strict=True), 1):
+    for number, (text, right) in enumerate(
+        zip(texts, compiled(texts, SCALARS.frame, folder), strict=True), 1
+    ):
         assert len(right) == len(ARGUMENTS), f"{name}:{number} is not defined for all arguments"
-        one = Compared()
+        one = Compared(SCALARS)
         one.add(f"{name}:{number}", text, ("a5", "a2a3")[number % 2], right)
         yield one
 
