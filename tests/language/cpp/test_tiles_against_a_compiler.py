@@ -18,7 +18,7 @@ from tests.language.cpp.tiles.terms import BARRIER
 _BATCH = TILES.batch
 _DEEP = 15
 """Batches in the deep tier besides the one of the default tier."""
-_TILE = r"(?:[tu]\d*|t\d+\[.*\])"
+_TILE = r"(?:[tu]\d*|t\d+\[.*\]|q\d+\.[ab])"
 _CONSTRUCTS = {
     **{f"elements of type {kind}": rf"__gm__ {kind} \*out" for kind in ("int32_t", "int16_t", "float")},
     "a tile": r"^  +Tile<TileType::Vec, \w+, 8, \d+> t\d+;",
@@ -56,6 +56,10 @@ _CONSTRUCTS = {
     "a tensor that is placed anew": r"TASSIGN\(g\d+, ",
     "a copy of a tensor": r"auto h\d+ = g\d+;",
     "a load": r"TLOAD\(.*, g\d+\);",
+    "a tensor that is placed anew in a block": r"(g\d+)\(.*\n(?:    .*\n)*    +TASSIGN\(\1, ",
+    "a load after a block that has placed the tensor": (
+        r"^  TLOAD\(.*, (g\d+)\);.*\n(?:  .*\n)*?    +TASSIGN\(\1, .*\n(?:  .*\n)*?  TLOAD\(.*, \1\);"
+    ),
     "a load through a copy of a tensor": r"TLOAD\(.*, h\d+\);",
     "a store": r"TSTORE\(g\d+, .*\);",
     **{name: rf"^  +{name}\({_TILE}, {_TILE}, {_TILE}\);" for name in (
@@ -64,6 +68,7 @@ _CONSTRUCTS = {
     **{name: rf"^  +{name}\({_TILE}, {_TILE}, .*\);" for name in ("TADDS", "TSUBS", "TMULS")},
     "a function template": r"^  +bump\(",
     "a function template with a number": r"^  +times<[0-3]>\(",
+    "a function that places what it is given": r"^  +moved\(",
     "a function that takes a copy": r"^  +placed\(",
     "a function that returns a tile of its own": r"auto t\d+ = other\(",
     "a function that returns a copy": r"auto t\d+ = same\(",
@@ -72,6 +77,8 @@ _CONSTRUCTS = {
     "a call of the lambda": r"^  +act\(",
     "a struct of tiles": r"Pair q\d+\{.*\};",
     "a tile of a struct that is placed anew": r"TASSIGN\(q\d+\.a, ",
+    "a tile of a struct that is loaded": r"TLOAD\(q\d+\.[ab], ",
+    "a tile of a struct that is assigned": r"^ +q\d+\.[ab] = ",
     "a struct without a name": r"Pair\{.*\}\.mix\(",
     "an assignment of a tile": r"^ +[tu]\d* = [tu]\d*;",
     "an exchange of two tiles": r"\{ auto s\d+ = ",

@@ -21,6 +21,7 @@ template <int N, typename Z> AICORE inline void times(Z &z) {
   for (int i = 0; i < N; i++) { TADDS(z, z, (T)(i + 1)); BARRIER }
   if constexpr (N > 1) { TADD(z, z, z); BARRIER }
 }
+template <typename Z> AICORE inline void moved(Z &z, uint64_t at) { TASSIGN(z, at); }
 template <typename Z> AICORE inline void placed(Z z, uint64_t at, T c) {
   TADDS(z, z, c); BARRIER
   TASSIGN(z, at);

@@ -7,8 +7,10 @@ from tests.language.cpp.tiles.terms import BARRIER, KINDS, Found, offset, small
 
 
 def load_or_store(draw: Draw, found: Found) -> list[str]:
-    """Return a tensor and a load or store of some tile; loads go on with other places of the tensor,
-    or of a copy of it."""
+    """Return a tensor and a load or store of some tile, or a load through a tensor that is there; loads
+    go on with other places of the tensor, or of a copy of it."""
+    if found.tensors and draw.chance(0.4):
+        return _load_again(draw, found)
     tile = draw.among(*found.tiles)
     kind = found.tiles[tile]
     tensor = draw.name("g")
@@ -26,6 +28,20 @@ def load_or_store(draw: Draw, found: Found) -> list[str]:
             f"auto {copy} = {tensor};", f"TASSIGN({copy}, {base} + {offset(draw, found)});",
             f"TLOAD({tile}, {draw.among(tensor, copy)}); {BARRIER}",
         ]  # fmt: skip
+    if KINDS[kind].valid is None:
+        found.tensors[tensor] = kind
+    return lines
+
+
+def _load_again(draw: Draw, found: Found) -> list[str]:
+    """Return a load through a tensor that is there, which in half of the cases is placed anew: what it
+    was in a block is what it is after it."""
+    tensor = draw.among(*found.tensors)
+    tile = draw.among(*found.of_kind(found.tensors[tensor]))
+    lines = [f"TLOAD({tile}, {tensor}); {BARRIER}"]
+    if draw.chance(0.5):
+        base = draw.among(*found.pointers)
+        lines.insert(0, f"TASSIGN({tensor}, {base} + {offset(draw, found)});")
     return lines
 
 

@@ -56,7 +56,7 @@ def _function(draw: Draw, found: Found) -> list[str]:
     tile = draw.among(*found.tiles)
     return draw.among(
         [f"bump({tile}, {value(draw, found)});"], [f"times<{draw.number(0, 3)}>({tile});"],
-        [f"act({tile}, {value(draw, found)});"],
+        [f"act({tile}, {value(draw, found)});"], [f"moved({tile}, {address(draw, found)});"],
     )  # fmt: skip
 
 
@@ -74,7 +74,7 @@ def _copying_function(draw: Draw, found: Found) -> list[str]:
 
 
 def _struct(draw: Draw, found: Found) -> list[str]:
-    """Return a struct with copies of two tiles, and calls of its member function."""
+    """Return a struct with copies of two tiles, which are visible, and calls of its member function."""
     given = ", ".join(draw.random.sample(found.of_kind("whole"), 2))
     if draw.chance(0.3):
         return [f"Pair{{{given}}}.mix({value(draw, found)});"]
@@ -82,6 +82,7 @@ def _struct(draw: Draw, found: Found) -> list[str]:
     lines = [f"Pair {name}{{{given}}};", f"{name}.mix({value(draw, found)});"]
     if draw.chance(0.6):
         lines += [placed(draw, found, f"{name}.a"), f"{name}.mix({value(draw, found)});"]
+    found.tiles.update({f"{name}.a": "whole", f"{name}.b": "whole"})
     return lines
 
 
@@ -183,7 +184,7 @@ def _switch(draw: Draw, found: Found) -> list[str]:
 
 _Maker = Callable[[Draw, Found], list[str]]
 _SHORT: dict[_Maker, float] = {
-    declaration: 22, load_or_store: 20, _operation: 20, _function: 3, _copying_function: 1.5, _struct: 1,
-    _assignment: 1.5, _placed_anew: 2, _valid: 4, _number: 5, _single_element: 2, _pointer: 3,
+    declaration: 22, load_or_store: 20, _operation: 20, _function: 3, _copying_function: 1.5, _struct: 1.5,
+    _assignment: 2.5, _placed_anew: 2, _valid: 4, _number: 5, _single_element: 2, _pointer: 3,
 }  # fmt: skip
 _ALL: dict[_Maker, float] = _SHORT | {_loop: 6.5, _while: 2.5, _if: 5.5, _switch: 1.5}

@@ -5,7 +5,7 @@ what is there (`small`)."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from tests.language.cpp.scalars.terms import Draw, Scope, expression
 
@@ -65,19 +65,21 @@ KINDS = {
 @dataclass(frozen=True)
 class Found:
     """What a statement finds: the type of all elements, numbers, tiles (how they are written, and their
-    kinds) and pointers into `a` (with how many offsets they may be behind its begin)."""
+    kinds), pointers into `a` (with how many offsets they may be behind its begin), and tensors in `a`
+    (with the kind of tiles they are loaded into)."""
 
     element: Element
     numbers: Scope
     tiles: dict[str, str]
     pointers: dict[str, int]
+    tensors: dict[str, str] = field(default_factory=dict)
     depth: int = 0
 
     def inner(self) -> Found:
         """Return what a block in this one finds."""
         return replace(
             self, numbers=self.numbers.inner(), tiles={**self.tiles}, pointers={**self.pointers},
-            depth=self.depth + 1,
+            tensors={**self.tensors}, depth=self.depth + 1,
         )  # fmt: skip
 
     def of_kind(self, *kinds: str) -> list[str]:
