@@ -1,5 +1,6 @@
-"""Copies of tiles and of global tensors. C++ copies what an object says: the address and the valid
-extents of a tile, the pointer of a tensor. Whoever places one of the two anew leaves the other."""
+"""Copies of tiles and of global tensors, and references to one of two tiles. C++ copies what an
+object says: the address and the valid extents of a tile, the pointer of a tensor. Whoever places
+one of the two anew leaves the other; a reference follows."""
 
 from __future__ import annotations
 
@@ -7,13 +8,14 @@ from collections.abc import Sequence
 from typing import Any
 
 from ptosim.ground.ir.core import Operation, walk
-from ptosim.language.build import renamed
-from ptosim.language.cpp.kinds import UNKNOWN, Cell, Global, Tile
+from ptosim.language.build import Typed, renamed
+from ptosim.language.cpp.kinds import UNKNOWN, Cell, Global, Num, Tile
 from ptosim.language.cpp.objects import Objects
+from ptosim.language.cpp.state import NeedsConstant
 
 
 class Copies(Objects):
-    """Copying objects of the library."""
+    """Copying objects of the library, and choosing among tiles."""
 
     tile_copies: list[tuple[Tile, str, Tile, str]]
     """Each copy with its name in the program, what it is a copy of, and the name of that."""
@@ -61,6 +63,49 @@ class Copies(Objects):
             value.slot,
         )
 
+    # -- references to one of two tiles ------------------------------------------------------------
+
+    def chosen_tile(self, condition: Num, a: Tile, b: Tile, node: Any) -> Tile:
+        """Return one of two tiles, as a tile at the address that is selected."""
+        if a.type != b.type:
+            raise NeedsConstant(node, "tiles of two types are selected by a value of the run")
+        address, extents = self._place_of_chosen(condition, a, b, node)
+        open_ = [e for e, s in zip(extents, (a.type.v_row, a.type.v_col), strict=True) if s < 0]
+        made = self._tile(a.type, open_, node, a.label)
+        self.place_tile(made, address, node)
+        made.chosen = condition, a, b, self.cell(_state(a, b), soft=True)
+        return made
+
+    def _place_of_chosen(
+        self, condition: Num, a: Tile, b: Tile, node: Any
+    ) -> tuple[Num, list[Num]]:
+        address = self.choose(condition, self.address_of(a, node), self.address_of(b, node), node)
+        extents = [
+            self.choose(condition, self.extent(a, axis, node), self.extent(b, axis, node), node)
+            for axis in (0, 1)
+        ]
+        return address, extents
+
+    def renew(self, tile: Tile, node: Any) -> None:
+        """A reference to one of two tiles is where that one is by now, and as large."""
+        if tile.chosen is None:
+            return
+        condition, a, b, seen = tile.chosen
+        self.renew(a, node)
+        self.renew(b, node)
+        if seen.value == _state(a, b):
+            return
+        address, extents = self._place_of_chosen(condition, a, b, node)
+        operand = Typed(self.read(tile.name, node), tile.type.ir)
+        self.move(operand, address)
+        tile.address.set(address)
+        if tile.type.v_row < 0 or tile.type.v_col < 0:
+            for cell, extent in zip(tile.valid, extents, strict=True):
+                cell.set(extent)
+            self.cut(operand, [self.index(extent) for extent in extents])
+        tile.is_moved = True
+        seen.set(_state(a, b))
+
 
 def without_copies(
     ops: list[Operation], copies: Sequence[tuple[Tile, str, Tile, str]]
@@ -86,3 +131,9 @@ def dropped(ops: list[Operation], which: set[int]) -> None:
         some = waiting.pop()
         some[:] = [op for op in some if id(op) not in which]
         waiting += [b.ops for op in some for r in op.regions for b in r.blocks]
+
+
+def _state(*tiles: Tile) -> tuple[Any, ...]:
+    """Return what tells if tiles were placed or cut again: what is not known equals nothing."""
+    cells = (cell for tile in tiles for cell in (tile.address, *tile.valid))
+    return tuple(object() if cell.value is UNKNOWN else cell.value for cell in cells)

@@ -193,7 +193,7 @@ class Objects(Expressions):
             self._allocate(tile, hoisted, node, in_place=is_same)
         if not is_first or not is_same:
             tile.is_moved = True
-            self._move(self.tile(tile, node), address)
+            self.move(self.tile(tile, node), address)
         tile.address.set(address)
 
     def _refuse_change(self, tile: Tile, what: str, node: Any) -> None:
@@ -268,46 +268,7 @@ class Objects(Expressions):
             )
         return self.cast(address, LONG, node)
 
-    def chosen_tile(self, condition: Num, a: Tile, b: Tile, node: Any) -> Tile:
-        """Return one of two tiles, as a tile at the address that is selected."""
-        if a.type != b.type:
-            raise NeedsConstant(node, "tiles of two types are selected by a value of the run")
-        address, extents = self._place_of_chosen(condition, a, b, node)
-        open_ = [e for e, s in zip(extents, (a.type.v_row, a.type.v_col), strict=True) if s < 0]
-        made = self._tile(a.type, open_, node, a.label)
-        self.place_tile(made, address, node)
-        made.chosen = condition, a, b, self.cell(_state(a, b), soft=True)
-        return made
-
-    def _place_of_chosen(
-        self, condition: Num, a: Tile, b: Tile, node: Any
-    ) -> tuple[Num, list[Num]]:
-        address = self.choose(condition, self.address_of(a, node), self.address_of(b, node), node)
-        extents = [
-            self.choose(condition, self.extent(a, axis, node), self.extent(b, axis, node), node)
-            for axis in (0, 1)
-        ]
-        return address, extents
-
-    def renew(self, tile: Tile, node: Any) -> None:
-        """A reference to one of two tiles is where that one is by now, and as large."""
-        if tile.chosen is None:
-            return
-        condition, a, b, seen = tile.chosen
-        self.renew(a, node)
-        self.renew(b, node)
-        if seen.value == _state(a, b):
-            return
-        address, extents = self._place_of_chosen(condition, a, b, node)
-        operand = Typed(self.read(tile.name, node), tile.type.ir)
-        self._move(operand, address)
-        tile.address.set(address)
-        if tile.type.v_row < 0 or tile.type.v_col < 0:
-            for cell, extent in zip(tile.valid, extents, strict=True):
-                cell.set(extent)
-            self._cut(operand, [self.index(extent) for extent in extents])
-        tile.is_moved = True
-        seen.set(_state(a, b))
+    renew: Any
 
     def set_valid(self, tile: Tile, row: Num | None, col: Num | None, node: Any) -> None:
         """Give a tile new valid extents: `pto.set_validshape`."""
@@ -321,12 +282,14 @@ class Objects(Expressions):
             return
         sizes = [self.index(self.extent(tile, i, node)) for i in (0, 1)]
         tile.is_moved = True
-        self._cut(self.tile(tile, node), sizes)
+        self.cut(self.tile(tile, node), sizes)
 
-    def _move(self, tile: Typed, address: Num) -> None:
+    def move(self, tile: Typed, address: Num) -> None:
+        """Append `pto.tassign`."""
         self.make.op("pto.tassign", [tile, self.place_word(address)], [tile.type])
 
-    def _cut(self, tile: Typed, sizes: list[Typed]) -> None:
+    def cut(self, tile: Typed, sizes: list[Typed]) -> None:
+        """Append `pto.set_validshape`."""
         self.make.op("pto.set_validshape", [tile, *sizes], [tile.type])
 
     def taken(self, value: Any, node: Any) -> Any:
@@ -598,18 +561,12 @@ class Objects(Expressions):
         return self.constructed(type_, args, node)
 
 
-def _state(*tiles: Tile) -> tuple[Any, ...]:
-    """Return what tells if tiles were placed or cut again: what is not known equals nothing."""
-    cells = (cell for tile in tiles for cell in (tile.address, *tile.valid))
-    return tuple(object() if cell.value is UNKNOWN else cell.value for cell in cells)
-
-
 def _sizes_in(sizes: list[Num]) -> str:
     return "x".join(str(s.const) if s.is_known else "?" for s in sizes)
 
 
-__all__ = ["Objects", "field_of", "has_word"]
-
-
 def _left_out(node: Any) -> CppError:
     return refused(node, text(node)[:40], "braces are left out", "write those of each element")
+
+
+__all__ = ["Objects", "field_of", "has_word"]
