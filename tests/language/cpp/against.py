@@ -107,6 +107,14 @@ def compared(subject: Subject, seeds: Sequence[int], folder: Path) -> Compared:
     return result
 
 
+def compare_batch(subject: Subject, batch: int, size: int, folder: Path) -> None:
+    """Fail unless one of the batches of so many kernels is equal, most of it compared."""
+    found = compared(subject, range(batch * size, (batch + 1) * size), folder)
+    assert not found.faults, "\n".join(found.faults)
+    assert found.kernels == size
+    assert found.runs >= 2 * size, "most of four runs of each kernel are to be compared"
+
+
 def main(subject: Subject, description: str | None) -> None:
     """Compare the kernels of the seeds that the command line names, and print what was found."""
     if missing():

@@ -54,7 +54,7 @@ Given = dict[tuple[int, int], list[int]]
 
 @dataclass(frozen=True)
 class Frame:
-    """What stands around kernels `k` to make them a program. `head` is in front of all of them; `run`
+    """What is around kernels `k` to make them a program. `head` is in front of all of them; `run`
     defines `run(k, id, n, m)`: it runs a kernel `apart`, and prints a line of id, n, m and values."""
 
     head: str

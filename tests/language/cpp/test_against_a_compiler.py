@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.language.cpp.against import Compared, compared
-from tests.language.cpp.compiler import ARGUMENTS, compiled, missing
+from tests.language.cpp.against import Compared, compare_batch
+from tests.language.cpp.compiler import ARGUMENTS, compiled
 from tests.language.cpp.scalars.compiled import MEMORY, SCALARS
 from tests.language.cpp.scalars.kernel import kernel
 from tests.support.paths import TREE
@@ -77,21 +77,11 @@ _DATA = TREE / "tests" / "data" / "cpp"
 _compiler = pytest.mark.skipif(shutil.which("g++") is None, reason="g++ is not installed")
 
 
-@pytest.fixture(scope="module")
-def sanitizer() -> None:
-    """What needs a compiler needs one that knows what is undefined."""
-    if missing():
-        pytest.skip(missing())
-
-
 @_compiler
 @pytest.mark.sampled(0, 1)
 @pytest.mark.parametrize("batch", range(1 + _DEEP))
 def test_values_are_those_of_a_compiler(batch: int, sanitizer: None, tmp_path: Path) -> None:
-    found = compared(SCALARS, range(batch * _BATCH, (batch + 1) * _BATCH), tmp_path)
-    assert not found.faults, "\n".join(found.faults)
-    assert found.kernels == _BATCH
-    assert found.runs >= 2 * _BATCH, "most of four runs of each kernel are to be compared"
+    compare_batch(SCALARS, batch, _BATCH, tmp_path)
 
 
 @_compiler
@@ -99,7 +89,7 @@ def test_values_are_those_of_a_compiler(batch: int, sanitizer: None, tmp_path: P
 def test_corners_of_the_language_are_read_as_a_compiler_reads_them(
     sanitizer: None, tmp_path: Path
 ) -> None:
-    """A line is the body of a kernel, behind `@@` where something is declared in front of it; on both
+    """A line is the body of a kernel, after `@@` where something is declared in front of it; on both
     targets in turn. Where g++ does the left side of an
     assignment first against [expr.ass] (`t[n] = f()` with an `f` that changes n) there is no line."""
     found = [*_corners("corners.txt", tmp_path)]

@@ -43,7 +43,7 @@ def test_a_name_that_may_be_a_template_is_left_alone(text: str) -> None:
 )  # fmt: skip
 def test_what_is_surely_compared_is_said_to_be(text: str, told: str) -> None:
     """By an operator that binds alike: `<=` where a blank leaves room for it, otherwise `>`. No line
-    ends elsewhere than before: a comment may stand in front."""
+    ends elsewhere than before: a comment may be in front."""
     assert Comparisons(text).told(text) == told
 
 

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.language.cpp.against import Compared, compared
-from tests.language.cpp.compiler import ARGUMENTS, compiled, missing
+from tests.language.cpp.against import Compared, compare_batch
+from tests.language.cpp.compiler import ARGUMENTS, compiled
 from tests.language.cpp.tiles.compiled import TILES
 from tests.language.cpp.tiles.kernel import kernel
 from tests.language.cpp.tiles.terms import BARRIER
@@ -195,21 +195,11 @@ _BY_HAND: dict[str, tuple[str, str, dict[int, int]]] = {
 _compiler = pytest.mark.skipif(shutil.which("g++") is None, reason="g++ is not installed")
 
 
-@pytest.fixture(scope="module")
-def sanitizer() -> None:
-    """What needs a compiler needs one that knows what is undefined."""
-    if missing():
-        pytest.skip(missing())
-
-
 @_compiler
 @pytest.mark.sampled(0, 1)
 @pytest.mark.parametrize("batch", range(1 + _DEEP))
 def test_values_are_those_of_a_compiler(batch: int, sanitizer: None, tmp_path: Path) -> None:
-    found = compared(TILES, range(batch * _BATCH, (batch + 1) * _BATCH), tmp_path)
-    assert not found.faults, "\n".join(found.faults)
-    assert found.kernels == _BATCH
-    assert found.runs >= 2 * _BATCH, "most of four runs of each kernel are to be compared"
+    compare_batch(TILES, batch, _BATCH, tmp_path)
 
 
 @_compiler

@@ -89,14 +89,14 @@ def _address_inside(draw: Draw, found: Found) -> list[str]:
     """Return half of a tile, placed by an address that is computed of the address of the whole."""
     name, of = draw.name("t"), draw.among(*found.of_kind("whole"))
     width = found.element.width
-    behind = draw.among(
+    across = draw.among(
         str(4 * width), f"{small(draw, found, 1)} * {4 * width}",
         f"{small(draw, found, 3)} * {width}",
     )  # fmt: skip
     found.tiles[name] = "half"
     return [
         f"{found.type('half')} {name};",
-        f"TASSIGN({name}, (uint64_t)({of}.data() + {behind}));",
+        f"TASSIGN({name}, (uint64_t)({of}.data() + {across}));",
     ]
 
 
@@ -107,7 +107,7 @@ def _reshaped(draw: Draw, found: Found) -> list[str]:
 
 
 def _pointer(draw: Draw, found: Found) -> list[str]:
-    """Return a pointer into `a`, two offsets behind its begin at most."""
+    """Return a pointer into `a`, two offsets after its begin at most."""
     name = draw.name("p")
     base = draw.among(*(p for p, far in found.pointers.items() if far < 2))
     found.pointers[name] = found.pointers[base] + 1

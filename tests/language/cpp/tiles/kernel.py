@@ -11,10 +11,10 @@ from tests.language.cpp.tiles.statements import statement
 from tests.language.cpp.tiles.terms import BARRIER, ELEMENTS, SLOT, SLOTS, Element, Found
 
 STORED, READ = 2048, 2560
-"""Elements of `out` that the statements of a kernel may store, and of `a`, which they load: what lies
-furthest is reached by two pointers behind each other, an offset and the tallest tile."""
+"""Elements of `out` that the statements of a kernel may store, and of `a`, which they load: what is
+furthest is reached by two pointers after each other, an offset and the tallest tile."""
 LEFT = SLOTS * SLOT
-"""Bytes of the unified buffer, which are in `out` behind what was stored, as they are in the end."""
+"""Bytes of the unified buffer, which are in `out` after what was stored, as they are in the end."""
 
 _FUNCTIONS = """template <typename Z> AICORE inline void bump(Z &z, T c) { TADDS(z, z, c); BARRIER }
 template <int N, typename Z> AICORE inline void times(Z &z) {

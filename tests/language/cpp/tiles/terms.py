@@ -65,7 +65,7 @@ KINDS = {
 @dataclass(frozen=True)
 class Found:
     """What a statement finds: the type of all elements, numbers, tiles (how they are written, and their
-    kinds), pointers into `a` (with how many offsets they may be behind its begin), and tensors in `a`
+    kinds), pointers into `a` (with how many offsets they may be after its begin), and tensors in `a`
     (with the kind of tiles they are loaded into)."""
 
     element: Element
@@ -110,7 +110,7 @@ def address(draw: Draw, found: Found) -> str:
 
 
 def offset(draw: Draw, found: Found) -> str:
-    """Return how far a tensor is behind a pointer: 480 elements at most."""
+    """Return how far a tensor is after a pointer: 480 elements at most."""
     width = found.element.width
     return draw.among(
         str(draw.number(0, 15) * 16), f"{small(draw, found, 15)} * {width}",
